@@ -1,0 +1,56 @@
+# Everything a developer does here, one target a task. `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CODE := $(wildcard src tests benchmarks examples)
+# Further arguments for pytest, the demo or the benchmarks: make test ARGS="-k filter"
+ARGS ?=
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench format lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Create .venv with the locked development set and this package
+
+demo: $(READY) ## Remember a few things, find them again
+	@$(BIN)/python examples/remember.py $(ARGS)
+
+test: $(READY) ## Run every test
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: $(READY) ## Check format, lint, types, layers and the project's own rules, under 30 s
+	@$(BIN)/ruff format --check --quiet $(CODE) || { echo "Run 'make format'."; exit 1; }
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.txt || { cat $(VENV)/layers.txt; exit 1; }
+	@$(BIN)/python -m pytest -q tests/tidy
+
+bench: $(READY) ## Measure: print figures and what they mean
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+format: $(READY) ## Format the code and mend what the linter can mend
+	@$(BIN)/ruff check --quiet --fix $(CODE) || true
+	@$(BIN)/ruff format --quiet $(CODE)
+
+lock: $(READY) ## Resolve requirements-dev.lock anew (needs uv on the path)
+	@uv pip compile --quiet --universal --upgrade --python-version 3.11 --group dev --all-extras \
+		--no-header --no-annotate --no-emit-package stateroom pyproject.toml > $(VENV)/lock.txt
+	@cp $(VENV)/lock.txt requirements-dev.lock
+
+clean: ## Remove .venv and everything that tools left behind
+	@rm -rf $(VENV) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
+	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Stateroom needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }
+	@echo "Setting up $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

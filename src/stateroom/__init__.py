@@ -1,0 +1,27 @@
+"""Stateroom: state and memory for LangGraph agents, on storage you own."""
+
+from stateroom.clock import Clock, ManualClock, system_clock
+from stateroom.contract.items import Capability
+from stateroom.stores.items import Item, SearchItem
+from stateroom.stores.memory import InMemoryStore
+from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
+from stateroom.stores.sqlite import SqliteStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Capability",
+    "Clock",
+    "CountItems",
+    "DeleteItem",
+    "GetItem",
+    "InMemoryStore",
+    "Item",
+    "ManualClock",
+    "PutItem",
+    "SearchItem",
+    "SearchItems",
+    "SqliteStore",
+    "__version__",
+    "system_clock",
+]

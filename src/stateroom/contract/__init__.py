@@ -1,0 +1,1 @@
+"""What a storage driver must do: abstract classes whose docstrings are the specification."""

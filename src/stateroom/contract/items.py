@@ -1,0 +1,240 @@
+"""The Items contract: what every driver of long-term memory must do.
+
+The docstrings below are the specification; ``stateroom.testing`` tests each of their sentences on
+every driver. Whoever calls a driver has checked the arguments (names, JSON, limits) and computed
+embeddings already: a driver stores, finds and orders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stateroom.errors import Conflict, StateroomError
+from stateroom.model.filter import Filter
+from stateroom.model.item import Hit, Record
+from stateroom.model.namespace import Match, Namespace
+
+__all__ = [
+    "Capability",
+    "Count",
+    "Delete",
+    "Embedded",
+    "Get",
+    "Items",
+    "ListNamespaces",
+    "Operation",
+    "Outcome",
+    "Put",
+    "Query",
+    "Result",
+    "Search",
+    "check_condition",
+]
+
+
+class Capability(StrEnum):
+    """What a driver may lack; whoever needs a missing one is refused with ``NotSupported``."""
+
+    ATOMIC_BATCH = "atomic_batch"
+    CONDITIONAL = "conditional"
+    TTL = "ttl"
+    TEXT = "text"
+    VECTOR = "vector"
+    MULTI_PROCESS = "multi_process"
+    DURABLE = "durable"
+
+
+class Embedded(NamedTuple):
+    """One embedded text of an item: a digest of the text, and its float32 vector of ``dims`` numbers."""
+
+    digest: bytes
+    vector: NDArray[np.float32]
+
+
+class Put(NamedTuple):
+    """Store ``raw`` under ``namespace`` and ``key``, replacing what is there; answers the new ``Record``.
+
+    A new item has ``created_at == updated_at``; a replaced one keeps its ``created_at``. ``updated_at``
+    never runs behind an item put before, and is strictly later on each put of one item. The revision
+    is greater than any that the store gave out before.
+
+    ``paths`` are the parts of the value that text search looks at: None is the configured fields,
+    ``()`` is nothing, so that no query finds the item. ``vectors`` replace the item's vectors.
+    ``ttl`` is in minutes, None never expires; the clock starts now.
+
+    ``if_absent`` requires that there is no live item, ``if_revision`` that there is one with exactly
+    that revision; otherwise ``Conflict``, and the whole batch has no effect.
+    """
+
+    namespace: Namespace
+    key: str
+    raw: bytes
+    paths: tuple[str, ...] | None = None
+    vectors: tuple[Embedded, ...] = ()
+    ttl: float | None = None
+    if_revision: int | None = None
+    if_absent: bool = False
+
+
+class Delete(NamedTuple):
+    """Remove an item; answers None. An absent item is fine, unless ``if_revision`` names one: ``Conflict``."""
+
+    namespace: Namespace
+    key: str
+    if_revision: int | None = None
+
+
+class Get(NamedTuple):
+    """Read one item; answers its ``Record``, or None when it is absent or expired.
+
+    Reading creates nothing. With ``refresh`` an item that has a ``ttl`` expires that many minutes
+    from now, and the answer already says so; its revision and ``updated_at`` stay as they are.
+    """
+
+    namespace: Namespace
+    key: str
+    refresh: bool = False
+
+
+class Query(NamedTuple):
+    """What a search is for: ``text`` as the caller wrote it, and its ``vector`` where ``mode`` needs one.
+
+    ``min_score`` drops weaker hits of a vector search.
+    """
+
+    text: str
+    mode: Literal["text", "vector", "hybrid"]
+    vector: NDArray[np.float32] | None = None
+    min_score: float | None = None
+
+
+class Search(NamedTuple):
+    """Find items under ``prefix`` (by whole labels; ``()`` is everything); answers a list of ``Hit``.
+
+    Only live items that match ``filter`` count, and filtering comes before paging: at most ``limit``
+    hits after skipping ``offset``. Without ``query`` the order is the latest put first and scores are
+    None. With a query every hit has a score, the order is by score descending, ties by the latest put
+    first, and items that do not match are not returned to fill a page.
+
+    Text mode scores BM25 with the statistics of the items under ``prefix`` alone; an item matches when
+    it holds one term of the query. Vector mode ranks every item that has a vector, by the best of its
+    vectors. Hybrid mode fuses the best of both. ``refresh`` acts on the hits as in ``Get``.
+    """
+
+    prefix: Namespace
+    filter: Filter | None = None
+    limit: int = 10
+    offset: int = 0
+    refresh: bool = False
+    query: Query | None = None
+
+
+class Count(NamedTuple):
+    """Count the live items under ``prefix`` that match ``filter``; answers an int."""
+
+    prefix: Namespace
+    filter: Filter | None = None
+
+
+class ListNamespaces(NamedTuple):
+    """List the namespaces that hold a live item and satisfy every one of ``matches``.
+
+    Each is cut to ``max_depth`` labels (None: not cut); duplicates are dropped; then they are sorted
+    label by label in code-point order, shorter first; then ``offset`` are skipped and at most
+    ``limit`` answered.
+    """
+
+    matches: tuple[Match, ...] = ()
+    max_depth: int | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+Operation: TypeAlias = Put | Delete | Get | Search | Count | ListNamespaces
+Result: TypeAlias = Record | list[Hit] | list[Namespace] | int | None
+Outcome: TypeAlias = list[Result] | StateroomError
+
+
+def check_condition(operation: Put | Delete, found: int | None) -> None:
+    """Raise ``Conflict`` unless the live item's revision (None: there is none) is the one asked for."""
+    if operation.if_revision is not None and operation.if_revision != found:
+        raise Conflict(
+            f"key {operation.key!r} in {operation.namespace!r} is at revision {found}, not "
+            f"{operation.if_revision}: read it again and retry",
+            field="if_revision",
+        )
+    if isinstance(operation, Put) and operation.if_absent and found is not None:
+        raise Conflict(
+            f"key {operation.key!r} in {operation.namespace!r} exists already, at revision {found}",
+            field="if_absent",
+        )
+
+
+class Items(ABC):
+    """Long-term memory: JSON objects under a namespace and a key.
+
+    Every method may be called from any thread, and the async ones from any event loop. An item whose
+    ``expires_at`` has come is absent at once for every operation, swept or not, and a later put of its
+    key makes a new item. Drivers raise only ``Conflict``, ``NotSupported``, ``Unavailable``,
+    ``LimitExceeded`` and ``Misconfigured``.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make the storage ready, creating or migrating its schema; doing so again changes nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write out what is pending and let go of every resource; doing so again changes nothing."""
+
+    @abstractmethod
+    def apply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        """Apply batches of several callers, each on its own; answer the outcome of each, in order.
+
+        A batch is one transaction: its operations take effect in order, later ones see earlier ones,
+        and results line up with operations. A batch that fails leaves nothing behind, answers its
+        error, and fails no other batch. When this returns, whatever succeeded is stored.
+        """
+
+    @abstractmethod
+    def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
+        """Return an item's vectors by the digest of their text, so that unchanged text is not embedded again."""
+
+    @abstractmethod
+    def sweep(self, limit: int) -> int:
+        """Free the space of at most ``limit`` expired items, and return how many have been freed.
+
+        Items that a driver freed by itself since the last sweep are counted as well.
+        """
+
+    def apply(self, operations: Sequence[Operation]) -> list[Result]:
+        """Apply one batch, raising its error."""
+        (outcome,) = self.apply_each([operations])
+        if isinstance(outcome, StateroomError):
+            raise outcome
+        return outcome
+
+    def get(self, operation: Get) -> Record | None:
+        """Apply one ``Get``; drivers with a shorter way override this."""
+        (result,) = self.apply([operation])
+        assert result is None or isinstance(result, Record)
+        return result
+
+    def search(self, operation: Search) -> list[Hit]:
+        """Apply one ``Search``; drivers with a shorter way override this."""
+        (result,) = self.apply([operation])
+        assert isinstance(result, list)
+        return result  # type: ignore[return-value]  # a Search answers hits
+
+    async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        """Do ``apply_each`` without blocking the event loop."""
+        return await asyncio.to_thread(self.apply_each, batches)

@@ -1,0 +1,1 @@
+"""Drivers: each puts one storage behind the contracts."""

@@ -1,0 +1,238 @@
+"""One SQLite file: its connections, its one writer at a time, and its errors in our words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stateroom.drivers.sqlite.migrations import migrate
+from stateroom.errors import Misconfigured, StateroomError, Unavailable
+
+__all__ = ["Database", "Rows"]
+
+T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+
+BUSY_SECONDS = 30.0
+"""How long a write waits for another process that is writing, before it is ``Unavailable``."""
+
+CACHE_KIBIBYTES = 65_536
+"""Page cache of each connection."""
+
+MEMORY = ":memory:"
+
+_open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+class Database:
+    """The connections to one file, or to a database in memory, which has only one.
+
+    Readers are borrowed from a pool that grows with the number of threads that read at once. The
+    writer is one connection; ``write`` hands it out to one thread at a time.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        synchronous: str,
+        equip: Callable[[sqlite3.Connection], None],
+        prepare: Callable[[sqlite3.Connection], None],
+    ) -> None:
+        """``equip`` is done to every new connection, ``prepare`` once to the writer, after migrations."""
+        self.path = path
+        self._synchronous = synchronous
+        self._equip = equip
+        self._prepare = prepare
+        self._lock = threading.RLock()
+        self._readers: list[sqlite3.Connection] = []
+        self._writer: sqlite3.Connection | None = None
+        self._generation = 0
+        _open_databases.add(self)
+
+    def open(self) -> sqlite3.Connection:
+        """Return the writer, with the schema in place."""
+        writer = self._writer
+        if writer is None:
+            with self._lock:
+                writer = self._writer
+                if writer is None:
+                    with translated(self.path):
+                        writer = self._connect()
+                        migrate(writer)
+                        self._prepare(writer)
+                    self._writer = writer
+        return writer
+
+    def close(self) -> None:
+        """Close every connection; a later call opens them anew, except that memory is gone."""
+        with self._lock:
+            self._generation += 1
+            connections = [*self._readers, self._writer]
+            self._readers, self._writer = [], None
+            for connection in connections:
+                if connection is not None:
+                    connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection for reading; each statement sees the latest commit, unless ``begin`` was said."""
+        if self.path == MEMORY:
+            with self._lock, translated(self.path):
+                yield self._writer or self.open()
+            return
+        generation = self._generation
+        with translated(self.path):
+            reader = self.borrow()
+            try:
+                yield reader
+            finally:
+                if reader.in_transaction:
+                    reader.execute("rollback")
+                self.give_back(reader, generation)
+
+    def borrow(self) -> sqlite3.Connection:
+        """Take a reader out of the pool, a new one if it is empty."""
+        if self._writer is None:
+            self.open()
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return self._connect()
+
+    def give_back(self, reader: sqlite3.Connection, generation: int) -> None:
+        """Put a reader back, unless everything was closed since."""
+        if generation == self._generation:
+            self._readers.append(reader)
+        else:
+            reader.close()
+
+    def row(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Read one row, the short way: this is what a single ``get`` costs."""
+        if self.path == MEMORY:
+            with self.reading() as connection:
+                return connection.execute(sql, parameters).fetchone()  # type: ignore[no-any-return]
+        generation = self._generation
+        try:
+            reader = self.borrow()
+            row = reader.execute(sql, parameters).fetchone()
+        except sqlite3.Error:
+            with translated(self.path):
+                raise
+        self.give_back(reader, generation)
+        return row  # type: ignore[no-any-return]
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Lend the writer inside a transaction that commits at the end, or rolls back on an exception."""
+        with self._lock, translated(self.path):
+            writer = self._writer or self.open()
+            writer.execute("begin immediate")
+            with _settled(writer):
+                yield writer
+
+    @contextmanager
+    def writing_if_idle(self) -> Iterator[sqlite3.Connection | None]:
+        """Lend the writer as ``writing`` does, or None at once when anybody else is writing."""
+        writer = self._writer or self.open()
+        if not self._lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            if not _begins_at_once(writer):
+                yield None
+                return
+            with translated(self.path), _settled(writer):
+                yield writer
+        finally:
+            self._lock.release()
+
+    @property
+    def lock(self) -> threading.RLock:  # type: ignore[valid-type]  # a factory function in typeshed
+        """The lock that the writing thread holds."""
+        return self._lock
+
+    def forget(self) -> None:
+        """Drop the connections without closing them: they belong to the process that forked this one."""
+        _orphans.append((self._readers, self._writer))
+        self._lock = threading.RLock()
+        self._readers, self._writer = [], None
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path != MEMORY and not Path(self.path).parent.is_dir():
+            raise Misconfigured(
+                f"path: the folder of {self.path!r} does not exist; create it first", field="path"
+            )
+        connection = sqlite3.connect(
+            self.path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        connection.text_factory = bytes
+        connection.execute("pragma journal_mode = wal")
+        connection.execute(f"pragma synchronous = {self._synchronous}")
+        connection.execute(f"pragma cache_size = -{CACHE_KIBIBYTES}")
+        connection.execute("pragma temp_store = memory")
+        self._equip(connection)
+        return connection
+
+
+@contextmanager
+def _settled(writer: sqlite3.Connection) -> Iterator[None]:
+    """Commit the transaction at the end, or roll it back on an exception."""
+    try:
+        yield
+        writer.execute("commit")
+    except BaseException:
+        if writer.in_transaction:
+            writer.execute("rollback")
+        raise
+
+
+def _begins_at_once(writer: sqlite3.Connection) -> bool:
+    writer.execute("pragma busy_timeout = 0")
+    try:
+        writer.execute("begin immediate")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        writer.execute(f"pragma busy_timeout = {int(BUSY_SECONDS * 1000)}")
+    return True
+
+
+_orphans: list[object] = []
+"""Keeps connections of a forked parent from being closed by the child, which would drop its locks."""
+
+
+def _forget_all() -> None:
+    for database in list(_open_databases):
+        database.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours; this is the only place that knows them."""
+    try:
+        yield
+    except StateroomError:
+        raise
+    except sqlite3.OperationalError as error:
+        code = getattr(error, "sqlite_errorname", "") or ""
+        if code.startswith("SQLITE_CANTOPEN"):
+            raise Misconfigured(f"path: cannot open {path!r}: {error}", field="path") from error
+        raise Unavailable(f"SQLite file {path!r}: {error} ({code}); the call may be repeated") from error
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error):
+            raise Misconfigured(f"path: {path!r} is not an SQLite database", field="path") from error
+        raise Unavailable(f"SQLite file {path!r}: {error}") from error

@@ -1,0 +1,68 @@
+"""Refreshed expiries that have been answered and are about to be written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from stateroom.model.item import Record
+
+__all__ = ["Refreshes"]
+
+FLUSH_SECONDS = 0.5
+"""How long refreshes are gathered before they are written: what a crash can lose."""
+
+
+class Refreshes:
+    """Gathers the expiries of many reads into one write, made by ``flush`` soon after the first."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._flush = flush
+        self._lock = threading.Lock()
+        self._pending: dict[int, int] = {}
+        self._earliest: int | None = None
+        self._timer: threading.Timer | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def note(self, record: Record, expires_at: int) -> Record:
+        """Remember when a record, as the file has it, expires from now on; return it so."""
+        assert record.expires_at is not None
+        with self._lock:
+            if self._earliest is None or record.expires_at < self._earliest:
+                self._earliest = record.expires_at
+            self._pending[record.revision] = expires_at
+            if self._timer is None:
+                self._timer = threading.Timer(FLUSH_SECONDS, self._flush)
+                self._timer.daemon = True
+                self._timer.start()
+        return record._replace(expires_at=expires_at)
+
+    def current(self, record: Record) -> Record:
+        """Return a record with the expiry that readers have been told."""
+        expires_at = self._pending.get(record.revision)
+        return record if expires_at is None else record._replace(expires_at=expires_at)
+
+    def is_due(self, now: int) -> bool:
+        """Tell whether the file may take an item for expired that has been refreshed."""
+        return self._earliest is not None and self._earliest <= now
+
+    def pending(self) -> dict[int, int]:
+        """Return what is to be written; readers are told so until ``written`` says that it is."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            return dict(self._pending)
+
+    def written(self, expiries: dict[int, int]) -> None:
+        """Forget what has been committed, unless it was refreshed again meanwhile."""
+        with self._lock:
+            self._pending = {
+                revision: expires_at
+                for revision, expires_at in self._pending.items()
+                if expiries.get(revision) != expires_at
+            }
+            if not self._pending:
+                self._earliest = None

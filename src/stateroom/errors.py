@@ -1,0 +1,117 @@
+"""The one tree of errors that Stateroom raises, each with a stable code that programs can act on."""
+
+from __future__ import annotations
+
+from langgraph.store.base import InvalidNamespaceError
+
+__all__ = [
+    "Conflict",
+    "InvalidFilter",
+    "InvalidIndex",
+    "InvalidInput",
+    "InvalidKey",
+    "InvalidNamespace",
+    "InvalidPage",
+    "InvalidTTL",
+    "InvalidValue",
+    "LimitExceeded",
+    "Misconfigured",
+    "NotSupported",
+    "StateroomError",
+    "Unavailable",
+]
+
+
+class StateroomError(Exception):
+    """Something went wrong inside Stateroom.
+
+    ``code`` never changes for a class of error: act on it, not on the text. ``retryable`` says
+    whether the same call may succeed later. ``field`` names the argument (or the path inside it)
+    that is to blame, or is None.
+    """
+
+    code: str = "internal"
+    retryable: bool = False
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
+        self.field = field
+
+
+class Conflict(StateroomError):
+    """The item is not at the revision that the caller named."""
+
+    code = "conflict"
+
+
+class InvalidInput(StateroomError, ValueError):
+    """The caller passed something that breaks a documented rule."""
+
+    code = "invalid_input"
+
+
+class InvalidNamespace(InvalidInput, InvalidNamespaceError):
+    """A namespace breaks the naming rules."""
+
+    code = "invalid_namespace"
+
+
+class InvalidKey(InvalidInput):
+    """A key is not a plain string."""
+
+    code = "invalid_key"
+
+
+class InvalidValue(InvalidInput):
+    """A value is not a JSON object."""
+
+    code = "invalid_value"
+
+
+class InvalidFilter(InvalidInput):
+    """A filter cannot be understood."""
+
+    code = "invalid_filter"
+
+
+class InvalidPage(InvalidInput):
+    """A limit, offset or depth is out of range."""
+
+    code = "invalid_page"
+
+
+class InvalidTTL(InvalidInput):
+    """A time to live is not a number of minutes."""
+
+    code = "invalid_ttl"
+
+
+class InvalidIndex(InvalidInput):
+    """An ``index`` argument names no usable paths."""
+
+    code = "invalid_index"
+
+
+class LimitExceeded(StateroomError, ValueError):
+    """The caller passed more than a documented limit allows."""
+
+    code = "limit_exceeded"
+
+
+class NotSupported(StateroomError, NotImplementedError):
+    """This store lacks the capability that the call asks for."""
+
+    code = "not_supported"
+
+
+class Unavailable(StateroomError):
+    """The storage cannot be reached or is busy; the same call may succeed later."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class Misconfigured(StateroomError, ValueError):
+    """A setting is wrong, so the store refuses to start."""
+
+    code = "misconfigured"

@@ -1,0 +1,33 @@
+"""Which limits, offsets and depths a listing accepts."""
+
+from __future__ import annotations
+
+from stateroom.errors import InvalidPage, LimitExceeded
+from stateroom.model.limits import PAGE_NUMBER_MAX
+from stateroom.model.text import show
+
+__all__ = ["check_max_depth", "check_page"]
+
+
+def check_page(limit: int, offset: int) -> None:
+    """Raise InvalidPage unless both are integers from 0, LimitExceeded above what databases count to.
+
+    A limit of 0 is a page of nothing, not a page without a limit.
+    """
+    _check_count(limit, "limit", least=0)
+    _check_count(offset, "offset", least=0)
+
+
+def check_max_depth(max_depth: int | None) -> None:
+    """Raise InvalidPage unless ``max_depth`` is None (whole namespaces) or a number of labels from 1."""
+    if max_depth is not None:
+        _check_count(max_depth, "max_depth", least=1)
+
+
+def _check_count(count: object, field: str, *, least: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise InvalidPage(f"{field} is {show(count)}; pass an integer", field=field)
+    if count < least:
+        raise InvalidPage(f"{field} is {show(count)}; pass {least} or more", field=field)
+    if count > PAGE_NUMBER_MAX:
+        raise LimitExceeded(f"{field} is {show(count)}; at most {PAGE_NUMBER_MAX:,} is allowed", field=field)

@@ -1,0 +1,1 @@
+"""LangGraph stores: Items in the shape that ``BaseStore`` gives them."""

@@ -1,0 +1,260 @@
+"""Turning what callers ask, in LangGraph's operations or ours, into checked operations of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from langgraph.store.base import NOT_PROVIDED, GetOp, ListNamespacesOp, NotProvided, PutOp, SearchOp
+
+from stateroom.contract.items import (
+    Capability,
+    Count,
+    Delete,
+    Get,
+    ListNamespaces,
+    Operation,
+    Put,
+    Query,
+    Search,
+)
+from stateroom.errors import InvalidInput, NotSupported
+from stateroom.model.filter import parse_filter
+from stateroom.model.json_values import decode_value, encode_value
+from stateroom.model.namespace import check_item_namespace, check_key, check_match, check_namespace
+from stateroom.model.page import check_max_depth, check_page
+from stateroom.model.text import flaw, show
+from stateroom.model.ttl import TTLSettings, check_ttl
+from stateroom.search.fields import check_paths, texts
+from stateroom.search.index_config import IndexSettings
+
+__all__ = [
+    "CountItems",
+    "DeleteItem",
+    "Draft",
+    "GetItem",
+    "Mode",
+    "PutItem",
+    "SearchItems",
+    "StoreOperation",
+    "Translation",
+]
+
+Mode: TypeAlias = Literal["auto", "text", "vector", "hybrid"]
+
+
+class PutItem(NamedTuple):
+    """An operation for ``batch``: ``put_item`` with all of its arguments; its result is the stored item."""
+
+    namespace: Sequence[str]
+    key: str
+    value: Mapping[str, Any]
+    index: Literal[False] | list[str] | None = None
+    ttl: float | None | NotProvided = NOT_PROVIDED
+    if_revision: int | None = None
+    if_absent: bool = False
+
+
+class GetItem(NamedTuple):
+    """An operation for ``batch``: ``get`` with the configured refreshing unless told otherwise."""
+
+    namespace: Sequence[str]
+    key: str
+    refresh_ttl: bool | None = None
+
+
+class DeleteItem(NamedTuple):
+    """An operation for ``batch``: ``delete``, conditional if a revision is named."""
+
+    namespace: Sequence[str]
+    key: str
+    if_revision: int | None = None
+
+
+class SearchItems(NamedTuple):
+    """An operation for ``batch``: ``search`` with all of its arguments."""
+
+    namespace_prefix: Sequence[str]
+    query: str | None = None
+    filter: Mapping[str, Any] | None = None
+    limit: int = 10
+    offset: int = 0
+    refresh_ttl: bool | None = None
+    mode: Mode = "auto"
+    explain: bool = False
+
+
+class CountItems(NamedTuple):
+    """An operation for ``batch``: ``count``."""
+
+    namespace_prefix: Sequence[str]
+    filter: Mapping[str, Any] | None = None
+
+
+StoreOperation: TypeAlias = (
+    PutOp | GetOp | SearchOp | ListNamespacesOp | PutItem | GetItem | DeleteItem | SearchItems | CountItems
+)
+
+
+class Draft(NamedTuple):
+    """A checked operation, and the texts whose vectors it still lacks."""
+
+    operation: Operation
+    texts: tuple[str, ...] = ()
+    explain: bool = False
+    silent: bool = False
+    """The caller wants None for the result, as LangGraph's put answers."""
+
+
+class Translation:
+    """The rules of one store: its defaults, and what it must refuse."""
+
+    def __init__(
+        self, index: IndexSettings, ttl: TTLSettings, capabilities: frozenset[Capability], *, embeds: bool
+    ) -> None:
+        self.index = index
+        self.ttl = ttl
+        self._capabilities = capabilities
+        self._embeds = embeds
+
+    def draft(self, operation: StoreOperation) -> Draft:
+        """Check any operation that ``batch`` takes.
+
+        LangGraph's own operations mean what they mean there: a ``ttl`` of None never expires, and the
+        checks of ``put`` on reserved names do not apply.
+        """
+        match operation:
+            case PutOp(namespace, key, None):
+                return Draft(Delete(check_item_namespace(namespace), check_key(key)))
+            case PutOp(namespace, key, value, index, ttl):
+                checked = check_item_namespace(namespace)
+                return self.put(PutItem(checked, key, value, index, ttl))._replace(silent=True)
+            case PutItem():
+                return self.put(operation)
+            case GetOp(namespace, key, refresh) | GetItem(namespace, key, refresh):
+                return Draft(self.get(namespace, key, refresh))
+            case DeleteItem(namespace, key, revision):
+                return Draft(self.delete(namespace, key, revision))
+            case SearchOp(prefix, condition, limit, offset, query, refresh):
+                return self.search(SearchItems(prefix, query, condition, limit, offset, refresh))
+            case SearchItems():
+                return self.search(operation)
+            case CountItems(prefix, condition):
+                return Draft(self.count(prefix, condition))
+            case ListNamespacesOp():
+                return Draft(self.list_namespaces(operation))
+            case _:
+                raise InvalidInput(
+                    f"batch takes store operations, got {type(operation).__name__}", field="ops"
+                )
+
+    def put(self, item: PutItem) -> Draft:
+        """Check a put and find the texts that it wants embedded; ``item.namespace`` has been checked."""
+        namespace = check_item_namespace(item.namespace)
+        key = check_key(item.key)
+        raw = encode_value(item.value)
+        ttl = self.ttl.default_ttl if isinstance(item.ttl, NotProvided) else check_ttl(item.ttl)
+        paths = check_paths(item.index)
+        if ttl is not None:
+            self._require(Capability.TTL, "ttl")
+        if item.if_absent or item.if_revision is not None:
+            self._require(Capability.CONDITIONAL, "if_absent" if item.if_absent else "if_revision")
+            _check_revision(item.if_revision)
+        wanted: tuple[str, ...] = ()
+        if self._embeds and paths != ():
+            wanted = tuple(texts(decode_value(raw), self.index.fields if paths is None else paths))
+        operation = Put(namespace, key, raw, paths, (), ttl, item.if_revision, item.if_absent)
+        return Draft(operation, wanted)
+
+    def get(self, namespace: Sequence[str], key: str, refresh: bool | None) -> Get:
+        """Check a get."""
+        return Get(check_namespace(namespace), check_key(key), self.refreshes(refresh))
+
+    def delete(self, namespace: Sequence[str], key: str, revision: int | None) -> Delete:
+        """Check a delete."""
+        if revision is not None:
+            self._require(Capability.CONDITIONAL, "if_revision")
+            _check_revision(revision)
+        return Delete(check_namespace(namespace), check_key(key), revision)
+
+    def search(self, search: SearchItems) -> Draft:
+        """Check a search and settle its mode; the text of a vector query is still to be embedded."""
+        check_page(search.limit, search.offset)
+        operation = Search(
+            check_namespace(search.namespace_prefix, field="namespace_prefix"),
+            parse_filter(search.filter),
+            search.limit,
+            search.offset,
+            self.refreshes(search.refresh_ttl),
+        )
+        mode = self._mode(search.mode)
+        if not search.query:
+            return Draft(operation, explain=search.explain)
+        text = _check_query(search.query)
+        if mode is None:
+            raise NotSupported(
+                "query: this store was opened with index={'text': False} and no embedder, so it can only "
+                "list and filter; drop the query or configure an index",
+                field="query",
+            )
+        query = Query(text, mode, None, self.index.min_score if mode == "vector" else None)
+        wanted = () if mode == "text" else (text,)
+        return Draft(operation._replace(query=query), wanted, search.explain)
+
+    def count(self, prefix: Sequence[str], condition: Mapping[str, Any] | None) -> Count:
+        """Check a count."""
+        return Count(check_namespace(prefix, field="namespace_prefix"), parse_filter(condition))
+
+    def list_namespaces(self, operation: ListNamespacesOp) -> ListNamespaces:
+        """Check a listing of namespaces."""
+        check_page(operation.limit, operation.offset)
+        check_max_depth(operation.max_depth)
+        return ListNamespaces(
+            tuple(
+                check_match(condition.match_type, condition.path)
+                for condition in operation.match_conditions or ()
+                if condition.path
+            ),
+            operation.max_depth,
+            operation.limit,
+            operation.offset,
+        )
+
+    def refreshes(self, refresh: bool | None) -> bool:
+        """Settle whether a read refreshes."""
+        return self.ttl.refresh_on_read if refresh is None else refresh
+
+    def _mode(self, mode: Mode) -> Literal["text", "vector", "hybrid"] | None:
+        if mode == "auto":
+            return self.index.default_mode
+        if mode not in ("text", "vector", "hybrid"):
+            raise InvalidInput(
+                f"mode is {mode!r}; use 'text', 'vector', 'hybrid' or 'auto'", field="mode"
+            )
+        if mode != "text" and not self._embeds:
+            raise NotSupported(
+                f"mode={mode!r} needs vectors: open the store with index={{'embed': ..., 'dims': ...}}",
+                field="mode",
+            )
+        if mode != "vector" and not self.index.text:
+            raise NotSupported(
+                f"mode={mode!r} needs the text index, which index={{'text': False}} turned off", field="mode"
+            )
+        return mode
+
+    def _require(self, capability: Capability, field: str) -> None:
+        if capability not in self._capabilities:
+            raise NotSupported(f"{field}: this store does not support {capability.value}", field=field)
+
+
+def _check_query(query: object) -> str:
+    if not isinstance(query, str):
+        raise InvalidInput(f"query is {show(query)}; pass a string", field="query")
+    if fault := flaw(query):
+        raise InvalidInput(f"query {fault}; remove it", field="query")
+    return str.__str__(query)
+
+
+def _check_revision(revision: int | None) -> None:
+    if revision is not None and (not isinstance(revision, int) or isinstance(revision, bool)):
+        raise InvalidInput(f"if_revision is {revision!r}; pass an item's revision", field="if_revision")

@@ -1,0 +1,71 @@
+"""The store that keeps long-term memory in one SQLite file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from stateroom.clock import Clock, system_clock
+from stateroom.drivers.sqlite import SqliteItems
+from stateroom.errors import Misconfigured
+from stateroom.model.ttl import parse_ttl_config
+from stateroom.search.embedding import make_embedder
+from stateroom.search.index_config import parse_index_config
+from stateroom.stores.base import Store
+
+__all__ = ["SqliteStore"]
+
+
+class SqliteStore(Store):
+    """Long-term memory in one SQLite file, which any number of threads and processes may share.
+
+    ``path`` is a file, made if need be, or ``":memory:"``. ``index`` is LangGraph's ``IndexConfig`` and
+    more (see the documentation of settings), ``ttl`` its ``TTLConfig``. ``index_keys`` are the top-level
+    keys whose filters are answered from an index. ``synchronous`` is ``"NORMAL"``, with which whatever
+    was acknowledged survives the death of the process, or ``"FULL"``, with which it survives a power
+    cut too. ``clock`` returns microseconds since 1970 UTC.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] = ":memory:",
+        *,
+        index: Mapping[str, Any] | None = None,
+        ttl: Mapping[str, Any] | None = None,
+        index_keys: Sequence[str] = (),
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        clock: Clock = system_clock,
+    ) -> None:
+        if synchronous not in ("NORMAL", "FULL"):
+            raise Misconfigured(
+                f"synchronous is {synchronous!r}; use 'NORMAL' or 'FULL'", field="synchronous"
+            )
+        settings = parse_index_config(index)
+        items = SqliteItems(
+            os.fspath(path),
+            settings,
+            index_keys=tuple(index_keys),
+            clock=clock,
+            synchronous=synchronous,
+        )
+        super().__init__(
+            items,
+            index=settings,
+            ttl=parse_ttl_config(ttl),
+            index_config=index,
+            ttl_config=ttl,
+            embedder=make_embedder(settings),
+        )
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        conn_string: str,
+        *,
+        index: Mapping[str, Any] | None = None,
+        ttl: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Make a store as LangGraph's ``SqliteStore.from_conn_string`` does; use it in ``with`` or ``async with``."""
+        return cls(conn_string, index=index, ttl=ttl, **options)
