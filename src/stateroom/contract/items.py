@@ -84,7 +84,7 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Remove an item; answers None. An absent item is fine, unless ``if_revision`` names one: ``Conflict``."""
+    """Remove an item; answers None. An absent one is fine, unless ``if_revision`` names it: ``Conflict``."""
 
     namespace: Namespace
     key: str
@@ -207,7 +207,7 @@ class Items(ABC):
 
     @abstractmethod
     def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
-        """Return an item's vectors by the digest of their text, so that unchanged text is not embedded again."""
+        """Return an item's vectors by the digest of their text: unchanged text is not embedded again."""
 
     @abstractmethod
     def sweep(self, limit: int) -> int:

@@ -16,8 +16,6 @@ from langgraph.store.base import (
     NotProvided,
     TTLConfig,
 )
-from langgraph.store.base import Item as LangGraphItem
-from langgraph.store.base import SearchItem as LangGraphSearchItem
 from typing_extensions import override
 
 from stateroom.contract.items import Capability, Items, Result
@@ -117,7 +115,7 @@ class Store(Sweeping, BaseStore):
         await self.aclose()
 
     @override
-    def batch(self, ops: Iterable[StoreOperation]) -> list[Any]:  # type: ignore[override]  # ours as well
+    def batch(self, ops: Iterable[StoreOperation]) -> list[Any]:
         """Apply operations in order as one transaction: all of them or, if one fails, none.
 
         Takes LangGraph's operations and ours (``PutItem``, ``GetItem``, ``DeleteItem``, ``SearchItems``,
@@ -130,7 +128,7 @@ class Store(Sweeping, BaseStore):
         return _presented(drafts, self._items.apply(self._preparing.complete(drafts)))
 
     @override
-    async def abatch(self, ops: Iterable[StoreOperation]) -> list[Any]:  # type: ignore[override]
+    async def abatch(self, ops: Iterable[StoreOperation]) -> list[Any]:
         """Apply operations as ``batch`` does.
 
         Callers whose batches travel together stay apart: one bad batch fails only its own caller.
@@ -141,9 +139,7 @@ class Store(Sweeping, BaseStore):
         return _presented(drafts, await self._gate.apply(await self._preparing.acomplete(drafts)))
 
     @override
-    def get(
-        self, namespace: Sequence[str], key: str, *, refresh_ttl: bool | None = None
-    ) -> Item | None:
+    def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         """Return the item, or None when there is none or it has expired.
 
         ``refresh_ttl`` starts the item's time to live anew; None means as configured.
@@ -167,7 +163,7 @@ class Store(Sweeping, BaseStore):
         value: Mapping[str, Any],
         index: Literal[False] | list[str] | None = None,
         *,
-        ttl: float | None | NotProvided = NOT_PROVIDED,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
         if_revision: int | None = None,
         if_absent: bool = False,
     ) -> None:
@@ -180,9 +176,7 @@ class Store(Sweeping, BaseStore):
         if value is None:
             self.delete(namespace, key, if_revision=if_revision)
         else:
-            self.put_item(
-                namespace, key, value, index, ttl=ttl, if_revision=if_revision, if_absent=if_absent
-            )
+            self.put_item(namespace, key, value, index, ttl=ttl, if_revision=if_revision, if_absent=if_absent)
 
     @override
     async def aput(
@@ -192,7 +186,7 @@ class Store(Sweeping, BaseStore):
         value: Mapping[str, Any],
         index: Literal[False] | list[str] | None = None,
         *,
-        ttl: float | None | NotProvided = NOT_PROVIDED,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
         if_revision: int | None = None,
         if_absent: bool = False,
     ) -> None:
@@ -211,7 +205,7 @@ class Store(Sweeping, BaseStore):
         value: Mapping[str, Any],
         index: Literal[False] | list[str] | None = None,
         *,
-        ttl: float | None | NotProvided = NOT_PROVIDED,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
         if_revision: int | None = None,
         if_absent: bool = False,
     ) -> Item:
@@ -228,7 +222,7 @@ class Store(Sweeping, BaseStore):
         value: Mapping[str, Any],
         index: Literal[False] | list[str] | None = None,
         *,
-        ttl: float | None | NotProvided = NOT_PROVIDED,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
         if_revision: int | None = None,
         if_absent: bool = False,
     ) -> Item:
@@ -244,9 +238,7 @@ class Store(Sweeping, BaseStore):
         self._items.apply([self._translation.delete(namespace, key, if_revision)])
 
     @override
-    async def adelete(
-        self, namespace: Sequence[str], key: str, *, if_revision: int | None = None
-    ) -> None:
+    async def adelete(self, namespace: Sequence[str], key: str, *, if_revision: int | None = None) -> None:
         """Remove the item as ``delete`` does."""
         await self._gate.apply([self._translation.delete(namespace, key, if_revision)])
 
@@ -375,11 +367,9 @@ def _presented(drafts: Sequence[Draft], results: Sequence[Result]) -> list[Any]:
     return [_present(draft, result) for draft, result in zip(drafts, results, strict=True)]
 
 
-def _present(
-    draft: Draft, result: Result
-) -> LangGraphItem | list[LangGraphSearchItem] | list[tuple[str, ...]] | int | None:
+def _present(draft: Draft, result: Result) -> Any:
     if isinstance(result, Record):
         return None if draft.silent else Item(result)
-    if isinstance(result, list) and result and isinstance(result[0], Hit):
-        return [SearchItem(hit, explain=draft.explain) for hit in result]  # type: ignore[arg-type]
-    return result  # type: ignore[return-value]
+    if isinstance(result, list):
+        return [SearchItem(one, explain=draft.explain) if isinstance(one, Hit) else one for one in result]
+    return result

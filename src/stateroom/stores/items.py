@@ -7,6 +7,7 @@ from typing import Any
 
 from langgraph.store.base import Item as LangGraphItem
 from langgraph.store.base import SearchItem as LangGraphSearchItem
+from typing_extensions import override
 
 from stateroom.clock import microseconds_to_datetime
 from stateroom.model.item import Hit, Record
@@ -73,7 +74,7 @@ class _View:
         return None if expires_at is None else microseconds_to_datetime(expires_at)
 
 
-class Item(_View, LangGraphItem):
+class Item(_View, LangGraphItem):  # type: ignore[override]  # derived, so not to be written
     """A LangGraph ``Item`` that also knows its ``revision``, ``ttl`` and ``expires_at``."""
 
     __slots__ = ("_record", "_value")
@@ -82,11 +83,12 @@ class Item(_View, LangGraphItem):
         self._record = record
         self._value = _UNREAD
 
+    @override
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._record, self.value)
 
 
-class SearchItem(_View, LangGraphSearchItem):
+class SearchItem(_View, LangGraphSearchItem):  # type: ignore[override]  # as above
     """A LangGraph ``SearchItem``, with what ``Item`` adds.
 
     ``components`` is None unless the search was asked to explain itself; then it maps ``"text"`` to
@@ -101,6 +103,7 @@ class SearchItem(_View, LangGraphSearchItem):
         self.score = hit.score
         self.components = {"text": hit.text, "vector": hit.vector} if explain else None
 
+    @override
     def __reduce__(self) -> tuple[Any, ...]:
         components = self.components or {}
         hit = Hit(self._record, self.score, components.get("text"), components.get("vector"))

@@ -49,8 +49,8 @@ class PutItem(NamedTuple):
     namespace: Sequence[str]
     key: str
     value: Mapping[str, Any]
-    index: Literal[False] | list[str] | None = None
-    ttl: float | None | NotProvided = NOT_PROVIDED
+    index: Literal[False] | list[str] | None = None  # type: ignore[assignment]  # tuple has a method so named
+    ttl: float | NotProvided | None = NOT_PROVIDED
     if_revision: int | None = None
     if_absent: bool = False
 
@@ -124,11 +124,10 @@ class Translation:
         checks of ``put`` on reserved names do not apply.
         """
         match operation:
-            case PutOp(namespace, key, None):
-                return Draft(Delete(check_item_namespace(namespace), check_key(key)))
             case PutOp(namespace, key, value, index, ttl):
-                checked = check_item_namespace(namespace)
-                return self.put(PutItem(checked, key, value, index, ttl))._replace(silent=True)
+                if value is None:
+                    return Draft(Delete(check_item_namespace(namespace), check_key(key)))
+                return self.put(PutItem(namespace, key, value, index, ttl))._replace(silent=True)
             case PutItem():
                 return self.put(operation)
             case GetOp(namespace, key, refresh) | GetItem(namespace, key, refresh):
@@ -228,9 +227,7 @@ class Translation:
         if mode == "auto":
             return self.index.default_mode
         if mode not in ("text", "vector", "hybrid"):
-            raise InvalidInput(
-                f"mode is {mode!r}; use 'text', 'vector', 'hybrid' or 'auto'", field="mode"
-            )
+            raise InvalidInput(f"mode is {mode!r}; use 'text', 'vector', 'hybrid' or 'auto'", field="mode")
         if mode != "text" and not self._embeds:
             raise NotSupported(
                 f"mode={mode!r} needs vectors: open the store with index={{'embed': ..., 'dims': ...}}",

@@ -67,5 +67,5 @@ class SqliteStore(Store):
         ttl: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
-        """Make a store as LangGraph's ``SqliteStore.from_conn_string`` does; use it in ``with`` or ``async with``."""
+        """Make a store as LangGraph's class of that name does; it works in ``with`` and in ``async with``."""
         return cls(conn_string, index=index, ttl=ttl, **options)

@@ -53,7 +53,10 @@ class Sweeping:
             return future
         self._sweeper = stopped, future
         threading.Thread(
-            target=self._sweep_until, args=(stopped, minutes * 60, future), name="stateroom-sweeper", daemon=True
+            target=self._sweep_until,
+            args=(stopped, minutes * 60, future),
+            name="stateroom-sweeper",
+            daemon=True,
         ).start()
         return future
 

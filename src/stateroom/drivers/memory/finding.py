@@ -19,7 +19,7 @@ Matcher = Callable[[Mapping[str, Any]], bool]
 
 
 class Finder:
-    """Finds entries by filter; fields get an index once a walk has been long, or from the start if declared."""
+    """Finds entries by filter; a field gets an index once a walk has been long, or at once if declared."""
 
     def __init__(self, root: Node, index_keys: tuple[str, ...]) -> None:
         self._root = root
@@ -31,10 +31,10 @@ class Finder:
         for postings in self._fields.values():
             postings.add(entry)
 
-    def discard(self, entry: Entry) -> None:
+    def discard(self) -> None:
         """Note that an entry is gone."""
         for postings in self._fields.values():
-            postings.discard(entry)
+            postings.discard()
 
     def find(self, node: Node, condition: Filter | None) -> Iterator[Entry]:
         """Yield the entries under ``node`` that match, latest put first."""
@@ -64,12 +64,8 @@ class Finder:
 
     def _by_index(self, node: Node, helpful: list[Compare], matches: Matcher) -> Iterator[Entry]:
         holders = min((self._holders(compare) for compare in helpful), key=len)
-        candidates: Iterator[Entry]
-        if len(holders) > len(node.recent):
-            candidates = reversed(node.recent.values())
-        else:
-            candidates = reversed(holders)
         scope = node.recent
+        candidates = reversed(scope.values()) if len(holders) > len(scope) else reversed(holders)
         return (
             entry
             for entry in candidates

@@ -160,7 +160,8 @@ class MemoryItems(Items):
             case Put():
                 return self._put(operation, now)
             case Delete():
-                return self._delete(operation)
+                self._delete(operation)
+                return None
             case Search():
                 return self._search(operation, now)
             case Count():
@@ -204,7 +205,7 @@ class MemoryItems(Items):
 
     def _remove(self, entry: Entry, *, keep_node: bool = False) -> None:
         self._tree.remove(entry, keep_node=keep_node)
-        self._finder.discard(entry)
+        self._finder.discard()
         self._ranking.discard(entry)
 
     def _watch(self, entry: Entry) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from stateroom.drivers.memory.tree import Entry
 
 __all__ = ["Postings", "scalar_token"]
 
-Token = Hashable
+Token = Any
+"""A term, or what ``scalar_token`` makes of a field's value."""
 
 
 class Postings:
@@ -31,8 +33,8 @@ class Postings:
         """Note a new entry; its tokens are worked out when somebody asks."""
         self._pending.append(entry)
 
-    def discard(self, entry: Entry) -> None:
-        """Note that an entry is gone."""
+    def discard(self) -> None:
+        """Note that an entry is gone: it says so itself."""
         self._dead += 1
 
     def find(self, token: Token) -> dict[Entry, int]:
@@ -45,9 +47,9 @@ class Postings:
         self._catch_up()
         tokens = self._sorted.get(kind)
         if tokens is None:
-            tokens = self._sorted[kind] = sorted(t for t in self._table if t[0] is kind)  # type: ignore[index,type-var]
-        start = 0 if low is None else bisect_left(tokens, low)  # type: ignore[type-var]
-        stop = len(tokens) if high is None else bisect_right(tokens, high)  # type: ignore[type-var]
+            tokens = self._sorted[kind] = sorted(t for t in self._table if t[0] is kind)
+        start = 0 if low is None else bisect_left(tokens, low)
+        stop = len(tokens) if high is None else bisect_right(tokens, high)
         return tokens[start:stop]
 
     def _catch_up(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nsmallest
 from typing import Any
 
 from stateroom.contract.items import Query, Search
@@ -34,9 +35,13 @@ class Ranking:
         self._text = TextIndexing(settings) if settings.text else None
         self._vectors = VectorTable(settings.dims, settings.distance_type) if settings.dims else None
         self._terms: Postings | None = None
+        self._changes = 0
+        self._sum = Statistics(0, 0)
+        self._summed: tuple[Node, int] | None = None
 
     def add(self, entry: Entry) -> None:
         """Note a new entry and its vectors."""
+        self._changes += 1
         if self._terms is not None:
             self._terms.add(entry)
         if entry.vectors and self._vectors is not None:
@@ -44,8 +49,9 @@ class Ranking:
 
     def discard(self, entry: Entry) -> None:
         """Forget an entry."""
+        self._changes += 1
         if self._terms is not None:
-            self._terms.discard(entry)
+            self._terms.discard()
         if entry.vectors and self._vectors is not None:
             self._vectors.remove(entry.record.revision)
 
@@ -56,7 +62,8 @@ class Ranking:
         matches = compile_filter(operation.filter) if operation.filter else None
         if query.mode == "text":
             scores = self._by_text(node, query, matches, root)
-            return ((entry, score, score, None) for entry, score in _best_first(scores))
+            best = _best(scores, operation.offset + operation.limit)
+            return ((entry, score, score, None) for entry, score in best)
         if query.mode == "vector":
             found = self._by_vector(node, query, matches)
             return ((entry, score, None, score) for entry, score in found)
@@ -66,9 +73,9 @@ class Ranking:
     def _by_both(
         self, node: Node, query: Query, matches: Matcher | None, root: Node, pool: int
     ) -> Iterator[Ranked]:
-        best = _best_first(self._by_text(node, query, matches, root))[:pool]
+        best = _best(self._by_text(node, query, matches, root), pool)
         text = {entry.record.revision: score for entry, score in best}
-        vector = {}
+        vector: dict[int, float] = {}
         for entry, score in self._by_vector(node, query, matches):
             if len(vector) == pool:
                 break
@@ -80,9 +87,7 @@ class Ranking:
         order = sorted(fused, key=lambda key: (-fused[key].score, -key))
         return ((node.recent[key], fused[key].score, text.get(key), vector.get(key)) for key in order)
 
-    def _by_vector(
-        self, node: Node, query: Query, matches: Matcher | None
-    ) -> Iterator[tuple[Entry, float]]:
+    def _by_vector(self, node: Node, query: Query, matches: Matcher | None) -> Iterator[tuple[Entry, float]]:
         assert self._vectors is not None
         assert query.vector is not None
         keys = None if len(node.recent) * 2 > len(self._vectors) else node.recent.keys()
@@ -93,9 +98,7 @@ class Ranking:
             if entry is not None and (matches is None or matches(entry.value)):
                 yield entry, score
 
-    def _by_text(
-        self, node: Node, query: Query, matches: Matcher | None, root: Node
-    ) -> dict[Entry, float]:
+    def _by_text(self, node: Node, query: Query, matches: Matcher | None, root: Node) -> dict[Entry, float]:
         assert self._text is not None
         terms = self._text.query_terms(query.text)
         if not terms:
@@ -125,16 +128,22 @@ class Ranking:
     def _look_up(self, node: Node, terms: list[str], root: Node) -> dict[Entry, Document]:
         if self._terms is None:
             self._terms = Postings(self._terms_of, root.recent.values())
-        counts: dict[Entry, list[int]] = {}
-        for place, term in enumerate(terms):
-            for entry, count in self._terms.find(term).items():
-                if entry.alive and entry.record.revision in node.recent:
-                    counts.setdefault(entry, [0] * len(terms))[place] = count
-        return {entry: Document(frequencies, entry.length) for entry, frequencies in counts.items()}
+        held = [self._terms.find(term) for term in terms]
+        scope = node.recent
+        entries = dict.fromkeys(
+            entry for holders in held for entry in holders if entry.alive and entry.record.revision in scope
+        )
+        return {
+            entry: Document([holders.get(entry, 0) for holders in held], entry.length) for entry in entries
+        }
 
     def _statistics(self, node: Node) -> Statistics:
-        lengths = [entry.length for entry in node.recent.values() if self._terms_of(entry)]
-        return Statistics(documents=len(lengths), length=sum(lengths))
+        """Sum up the documents under a node; what was summed last holds until anything is put or deleted."""
+        if self._summed != (node, self._changes):
+            lengths = [entry.length for entry in node.recent.values() if self._terms_of(entry)]
+            self._sum = Statistics(documents=len(lengths), length=sum(lengths))
+            self._summed = node, self._changes
+        return self._sum
 
     def _terms_of(self, entry: Entry) -> dict[str, int]:
         if entry.terms is None:
@@ -145,5 +154,6 @@ class Ranking:
         return entry.terms
 
 
-def _best_first(scores: Mapping[Entry, float]) -> list[tuple[Entry, float]]:
-    return sorted(scores.items(), key=lambda scored: (-scored[1], -scored[0].record.revision))
+def _best(scores: Mapping[Entry, float], number: int) -> list[tuple[Entry, float]]:
+    """Return the best entries, ties by the latest put."""
+    return nsmallest(number, scores.items(), key=lambda scored: (-scored[1], -scored[0].record.revision))

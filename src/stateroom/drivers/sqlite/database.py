@@ -9,21 +9,21 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from stateroom.drivers.sqlite.migrations import migrate
-from stateroom.errors import Misconfigured, StateroomError, Unavailable
+from stateroom.errors import Misconfigured, Unavailable
 
-__all__ = ["Database", "Rows"]
-
-T = TypeVar("T")
-Rows = list[tuple[Any, ...]]
+__all__ = ["Database"]
 
 BUSY_SECONDS = 30.0
 """How long a write waits for another process that is writing, before it is ``Unavailable``."""
 
 CACHE_KIBIBYTES = 65_536
 """Page cache of each connection."""
+
+STATEMENTS_CACHED = 256
+"""Compiled statements that each connection keeps."""
 
 MEMORY = ":memory:"
 
@@ -63,10 +63,15 @@ class Database:
             with self._lock:
                 writer = self._writer
                 if writer is None:
-                    with translated(self.path):
-                        writer = self._connect()
+                    writer = self._connect()
+                    try:
                         migrate(writer)
                         self._prepare(writer)
+                    except BaseException as error:
+                        writer.close()
+                        if isinstance(error, sqlite3.Error):
+                            raise translation(error, self.path) from error
+                        raise
                     self._writer = writer
         return writer
 
@@ -84,34 +89,15 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection for reading; each statement sees the latest commit, unless ``begin`` was said."""
         if self.path == MEMORY:
-            with self._lock, translated(self.path):
-                yield self._writer or self.open()
+            with self._lock:
+                yield from self._guarded(self._writer or self.open())
             return
         generation = self._generation
-        with translated(self.path):
-            reader = self.borrow()
-            try:
-                yield reader
-            finally:
-                if reader.in_transaction:
-                    reader.execute("rollback")
-                self.give_back(reader, generation)
-
-    def borrow(self) -> sqlite3.Connection:
-        """Take a reader out of the pool, a new one if it is empty."""
-        if self._writer is None:
-            self.open()
+        reader = self._borrow()
         try:
-            return self._readers.pop()
-        except IndexError:
-            return self._connect()
-
-    def give_back(self, reader: sqlite3.Connection, generation: int) -> None:
-        """Put a reader back, unless everything was closed since."""
-        if generation == self._generation:
-            self._readers.append(reader)
-        else:
-            reader.close()
+            yield from self._guarded(reader)
+        finally:
+            self._give_back(reader, generation)
 
     def row(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Read one row, the short way: this is what a single ``get`` costs."""
@@ -119,23 +105,20 @@ class Database:
             with self.reading() as connection:
                 return connection.execute(sql, parameters).fetchone()  # type: ignore[no-any-return]
         generation = self._generation
+        reader = self._borrow()
         try:
-            reader = self.borrow()
-            row = reader.execute(sql, parameters).fetchone()
-        except sqlite3.Error:
-            with translated(self.path):
-                raise
-        self.give_back(reader, generation)
-        return row  # type: ignore[no-any-return]
+            return reader.execute(sql, parameters).fetchone()  # type: ignore[no-any-return]
+        except sqlite3.Error as error:
+            raise translation(error, self.path) from error
+        finally:
+            self._give_back(reader, generation)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Lend the writer inside a transaction that commits at the end, or rolls back on an exception."""
-        with self._lock, translated(self.path):
+        with self._lock:
             writer = self._writer or self.open()
-            writer.execute("begin immediate")
-            with _settled(writer):
-                yield writer
+            yield from self._guarded(writer, "begin immediate", "commit")
 
     @contextmanager
     def writing_if_idle(self) -> Iterator[sqlite3.Connection | None]:
@@ -145,16 +128,48 @@ class Database:
             yield None
             return
         try:
-            if not _begins_at_once(writer):
+            if writer.in_transaction or not _begins_at_once(writer):
                 yield None
                 return
-            with translated(self.path), _settled(writer):
-                yield writer
+            yield from self._guarded(writer, "", "commit")
         finally:
             self._lock.release()
 
+    def _guarded(
+        self, connection: sqlite3.Connection, begin: str = "", end: str = ""
+    ) -> Iterator[sqlite3.Connection]:
+        """Lend a connection between two statements; on an exception roll back and translate it."""
+        try:
+            if begin:
+                connection.execute(begin)
+            yield connection
+            if end:
+                connection.execute(end)
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            if isinstance(error, sqlite3.Error):
+                raise translation(error, self.path) from error
+            raise
+
+    def _borrow(self) -> sqlite3.Connection:
+        """Take a reader out of the pool, a new one if it is empty."""
+        if self._writer is None:
+            self.open()
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return self._connect()
+
+    def _give_back(self, reader: sqlite3.Connection, generation: int) -> None:
+        """Put a reader back, unless everything was closed since."""
+        if generation == self._generation:
+            self._readers.append(reader)
+        else:
+            reader.close()
+
     @property
-    def lock(self) -> threading.RLock:  # type: ignore[valid-type]  # a factory function in typeshed
+    def lock(self) -> threading.RLock:
         """The lock that the writing thread holds."""
         return self._lock
 
@@ -169,32 +184,23 @@ class Database:
             raise Misconfigured(
                 f"path: the folder of {self.path!r} does not exist; create it first", field="path"
             )
-        connection = sqlite3.connect(
-            self.path,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-        )
-        connection.text_factory = bytes
-        connection.execute("pragma journal_mode = wal")
-        connection.execute(f"pragma synchronous = {self._synchronous}")
-        connection.execute(f"pragma cache_size = -{CACHE_KIBIBYTES}")
-        connection.execute("pragma temp_store = memory")
+        try:
+            connection = sqlite3.connect(
+                self.path,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=STATEMENTS_CACHED,
+            )
+            connection.text_factory = bytes
+            connection.execute("pragma journal_mode = wal")
+            connection.execute(f"pragma synchronous = {self._synchronous}")
+            connection.execute(f"pragma cache_size = -{CACHE_KIBIBYTES}")
+            connection.execute("pragma temp_store = memory")
+        except sqlite3.Error as error:
+            raise translation(error, self.path) from error
         self._equip(connection)
         return connection
-
-
-@contextmanager
-def _settled(writer: sqlite3.Connection) -> Iterator[None]:
-    """Commit the transaction at the end, or roll it back on an exception."""
-    try:
-        yield
-        writer.execute("commit")
-    except BaseException:
-        if writer.in_transaction:
-            writer.execute("rollback")
-        raise
 
 
 def _begins_at_once(writer: sqlite3.Connection) -> bool:
@@ -220,19 +226,14 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours; this is the only place that knows them."""
-    try:
-        yield
-    except StateroomError:
-        raise
-    except sqlite3.OperationalError as error:
-        code = getattr(error, "sqlite_errorname", "") or ""
-        if code.startswith("SQLITE_CANTOPEN"):
-            raise Misconfigured(f"path: cannot open {path!r}: {error}", field="path") from error
-        raise Unavailable(f"SQLite file {path!r}: {error} ({code}); the call may be repeated") from error
-    except sqlite3.DatabaseError as error:
-        if "not a database" in str(error):
-            raise Misconfigured(f"path: {path!r} is not an SQLite database", field="path") from error
-        raise Unavailable(f"SQLite file {path!r}: {error}") from error
+def translation(error: sqlite3.Error, path: str) -> Exception:
+    """Return our error for one of SQLite's; this is the only place that knows those."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_CANTOPEN"):
+        return Misconfigured(f"path: cannot open {path!r}: {error}", field="path")
+    if name.startswith("SQLITE_NOTADB"):
+        return Misconfigured(f"path: {path!r} is not an SQLite database", field="path")
+    if name in ("", "SQLITE_ERROR") or isinstance(error, sqlite3.ProgrammingError):
+        # A statement that SQLite does not understand is our own mistake, and no storage's.
+        return error
+    return Unavailable(f"SQLite file {path!r}: {error} ({name}); the call may be repeated")

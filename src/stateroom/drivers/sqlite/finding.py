@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import nlargest
 from typing import Any
 
-from stateroom.drivers.sqlite.rows import COLUMNS, FROM, LIVE, records_of, to_record
+from stateroom.drivers.sqlite.rows import COLUMNS, LIVE, records_of, to_record
 from stateroom.drivers.sqlite.where import Condition
 from stateroom.model.item import Record
 from stateroom.model.namespace import Namespace, prefix_range
@@ -21,12 +21,11 @@ NARROW_ITEMS = 2_000
 """Items of a scope up to which they are all read and sorted."""
 
 WALK_FACTOR = 16
-"""Items that a walk over everybody's latest looks at for each one wanted, before the scope is sorted instead."""
+"""Items of everybody that a walk looks at for each one wanted, before the scope is sorted instead."""
 
 WALK_LEAST = 4_096
 """Items that a walk with a filter looks at first."""
 
-_IN_SCOPE = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
 _OWN = "stateroom_item i indexed by stateroom_item_in_namespace"
 _RECENT = "stateroom_item i indexed by stateroom_item_recent"
 Parameters = tuple[Any, ...]
@@ -58,15 +57,21 @@ class Scope:
         return not self.is_all and len(self.namespace_ids) <= FEW_NAMESPACES
 
     @property
+    def source(self) -> str:
+        """The tables ``i`` (and ``n``) of the scope, namespace by namespace; goes with ``sql``."""
+        if self.is_all:
+            return "stateroom_item i"
+        return f"stateroom_namespace n cross join {_OWN} on i.namespace_id = n.id"
+
+    @property
     def sql(self) -> str:
-        """The condition that ``i`` is in the scope; its parameters are ``range``."""
-        return "1" if self.is_all else _IN_SCOPE
+        """The condition that ``n`` is in the scope; its parameters are ``range``."""
+        return "1" if self.is_all else "n.path >= ? and n.path < ?"
 
     def size(self, connection: sqlite3.Connection, most: int) -> int:
-        """Count the rows of the scope, expired ones included, up to ``most``."""
-        table = "stateroom_item i" if self.is_all else _OWN
+        """Count the rows of the scope, expired ones included, up to ``most`` (-1: all)."""
         (number,) = connection.execute(
-            f"select count(*) from (select 1 from {table} where {self.sql} limit ?)",  # noqa: S608
+            f"select count(*) from (select 1 from {self.source} where {self.sql} limit ?)",  # noqa: S608
             (*self.range, most),
         ).fetchone()
         return number  # type: ignore[no-any-return]
@@ -84,7 +89,7 @@ def find(
     if scope.is_empty or limit == 0:
         return []
     if len(scope.namespace_ids) == 1 or scope.is_all:
-        if condition is None or condition.index is None:
+        if condition is None or condition.via is None:
             return _straight(connection, scope, condition, now, limit, offset)
         return records_of(connection, _sorted(connection, scope, condition, now, limit, offset))
     if condition is None and scope.is_few and limit + offset <= NARROW_ITEMS:
@@ -95,9 +100,8 @@ def find(
 def count(connection: sqlite3.Connection, scope: Scope, condition: Condition | None, now: int) -> int:
     """Count the live items of a scope that match."""
     sql, parameters = ("1", ()) if condition is None else condition[:2]
-    table = _OWN if condition is None and not scope.is_all else "stateroom_item i"
     (number,) = connection.execute(
-        f"select count(*) from {table} where {scope.sql} and {LIVE} and {sql}",  # noqa: S608
+        f"select count(*) from {scope.source} where {scope.sql} and {LIVE} and {sql}",  # noqa: S608
         (*scope.range, now, *parameters),
     ).fetchone()
     return number  # type: ignore[no-any-return]
@@ -108,9 +112,8 @@ def revisions_in(
 ) -> list[int]:
     """Return the revisions of the live items of a scope that match, in no particular order."""
     sql, parameters = ("1", ()) if condition is None else condition[:2]
-    table = "stateroom_item i" if condition else _RECENT if scope.is_all else _OWN
     rows = connection.execute(
-        f"select i.revision from {table} where {scope.sql} and {LIVE} and {sql}",  # noqa: S608
+        f"select i.revision from {scope.source} where {scope.sql} and {LIVE} and {sql}",  # noqa: S608
         (*scope.range, now, *parameters),
     )
     return [revision for (revision,) in rows]
@@ -136,17 +139,19 @@ def _straight(
         rows = connection.execute(sql, (*parameters, now, *condition.parameters, limit, offset))
         return [to_record(row) for row in rows]
     table = _RECENT if scope.is_all else _OWN
-    page = f"select i.revision as r from {table} where {where} and {LIVE} order by i.revision desc limit ? offset ?"  # noqa: S608
+    page = (
+        f"select i.revision as r from {table} where {where} and {LIVE} "  # noqa: S608
+        "order by i.revision desc limit ? offset ?"
+    )
     rows = connection.execute(
-        f"select {COLUMNS} from ({page}) cross join {FROM} on i.revision = r order by r desc",  # noqa: S608
+        f"select {COLUMNS} from ({page}) cross join stateroom_item i on i.revision = r "  # noqa: S608
+        "cross join stateroom_namespace n on n.id = i.namespace_id order by r desc",
         (*parameters, now, limit, offset),
     )
     return [to_record(row) for row in rows]
 
 
-def _merged(
-    connection: sqlite3.Connection, scope: Scope, now: int, limit: int, offset: int
-) -> list[int]:
+def _merged(connection: sqlite3.Connection, scope: Scope, now: int, limit: int, offset: int) -> list[int]:
     """Ask each of a few namespaces for its latest, and take the latest of those."""
     need = limit + offset
     latest: list[int] = []
@@ -168,7 +173,7 @@ def _chosen(
     offset: int,
 ) -> list[int]:
     """Sort a narrow scope; walk the latest of a wide one, as long as that is not the longer way."""
-    if condition is not None and condition.index is not None:
+    if condition is not None and condition.via is not None:
         return _sorted(connection, scope, condition, now, limit, offset)
     if scope.size(connection, NARROW_ITEMS) < NARROW_ITEMS:
         return _sorted(connection, scope, condition, now, limit, offset)
@@ -211,9 +216,10 @@ def _walked(
     table = _RECENT if condition is None else "stateroom_item i not indexed"
     if limit + offset > NARROW_ITEMS:
         # The ids of the scope are gathered once, which pays for a long walk only.
-        scoped, source = scope.sql, table
+        scoped = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
+        source = table
     else:
-        scoped = "n.path >= ? and n.path < ?"
+        scoped = scope.sql
         source = f"{table} cross join stateroom_namespace n on n.id = i.namespace_id"
     rows = connection.execute(
         f"select i.revision from {source} where i.revision > ? and {scoped} and {LIVE} and {sql} "  # noqa: S608
@@ -232,12 +238,14 @@ def _sorted(
     offset: int,
 ) -> list[int]:
     """Read the whole scope, or what a declared index leads to, and sort."""
-    sql, parameters, index = condition or Condition("1", ())
-    table = _OWN if not scope.is_all else "stateroom_item i"
-    if index is not None and (scope.is_all or scope.size(connection, NARROW_ITEMS) == NARROW_ITEMS):
-        table = f"stateroom_item i indexed by {index}"
+    sql, parameters, via = condition or Condition("1", ())
+    source = scope.source
+    if via is not None and (scope.is_all or scope.size(connection, NARROW_ITEMS) == NARROW_ITEMS):
+        source = (
+            f"stateroom_item i indexed by {via} cross join stateroom_namespace n on n.id = i.namespace_id"
+        )
     rows = connection.execute(
-        f"select i.revision from {table} where {scope.sql} and {LIVE} and {sql} "  # noqa: S608
+        f"select i.revision from {source} where {scope.sql} and {LIVE} and {sql} "  # noqa: S608
         "order by i.revision desc limit ? offset ?",
         (*scope.range, now, *parameters, limit, offset),
     )

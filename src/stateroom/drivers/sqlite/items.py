@@ -187,7 +187,7 @@ class SqliteItems(Items):
         """Write what several threads want in one commit; if that fails, each on its own."""
         try:
             self._commit(tickets)
-        except Exception as failure:  # noqa: BLE001  # it is raised in the thread that it belongs to
+        except Exception as failure:  # it is raised in the thread that it belongs to
             if len(tickets) == 1 and len(tickets[0].batches) == 1:
                 self._settle_failure(tickets[0], failure)
                 return
@@ -278,14 +278,15 @@ class SqliteItems(Items):
             case Put():
                 return put(connection, operation, now)
             case Delete():
-                return delete(connection, operation, now)
+                delete(connection, operation, now)
+                return None
             case Search():
                 return self._search(connection, operation, now, uncommitted=uncommitted)
             case Count(prefix, condition):
                 sql = self._condition(connection, condition)
                 return count(connection, Scope(connection, prefix), sql, now)
             case ListNamespaces():
-                return self._namespaces.list(connection, operation, now, uncommitted=uncommitted)
+                return self._namespaces.select(connection, operation, now, uncommitted=uncommitted)
 
     def _search(
         self, connection: sqlite3.Connection, operation: Search, now: int, *, uncommitted: bool
@@ -316,7 +317,7 @@ class SqliteItems(Items):
         return record if seen is None else seen
 
     def _seen(self, record: Record, *, refreshed: bool) -> Record | None:
-        """Return a record as a reader is told it: None if it has expired, with its expiry refreshed if asked."""
+        """Return a record as a reader is told it: None if expired, with a new expiry if ``refreshed``."""
         if record.expires_at is None:
             return record
         now = self._clock()

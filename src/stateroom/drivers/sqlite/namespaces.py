@@ -22,14 +22,11 @@ class Namespaces:
         self._last_id = 0
         self._forgotten = -1
 
-    def list(
+    def select(
         self, connection: sqlite3.Connection, operation: ListNamespaces, now: int, *, uncommitted: bool
     ) -> list[Namespace]:
         """Apply a ``ListNamespaces``; a transaction with uncommitted changes reads the table itself."""
-        if uncommitted:
-            names = sorted(_names_after(connection, 0))
-        else:
-            names = self._current(connection)
+        names = sorted(_names_after(connection, 0)) if uncommitted else self._current(connection)
         if dead := _expired(connection, now):
             names = [name for name in names if name not in dead]
         return select_namespaces(

@@ -87,9 +87,7 @@ class Ranking:
             asked.need,
         )
 
-    def _by_vector(
-        self, connection: sqlite3.Connection, asked: Asked
-    ) -> Iterator[tuple[int, float]]:
+    def _by_vector(self, connection: sqlite3.Connection, asked: Asked) -> Iterator[tuple[int, float]]:
         least = asked.query.min_score
         for revision, score in self._sifted(connection, asked):
             if least is not None and score < least:

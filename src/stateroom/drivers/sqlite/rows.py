@@ -11,7 +11,7 @@ import orjson
 from stateroom.model.item import Record
 from stateroom.model.namespace import Namespace, decode
 
-__all__ = ["COLUMNS", "LIVE", "FROM", "ids", "records_of", "to_record"]
+__all__ = ["COLUMNS", "FROM", "LIVE", "ids", "records_of", "to_record"]
 
 COLUMNS = "n.path, i.key, i.value, i.revision, i.created_at, i.updated_at, i.ttl, i.expires_at"
 """What ``to_record`` reads, from ``stateroom_item i`` joined with ``stateroom_namespace n``."""

@@ -51,9 +51,10 @@ def search_text(
     now: int,
     need: int,
 ) -> list[tuple[int, float]]:
-    """Return revisions and BM25 scores of the live items that match, best first, at least ``need`` if there are.
+    """Return revisions and BM25 scores of the live items that match, best first.
 
-    The statistics are those of the scope, whatever the condition.
+    There are at least ``need`` of them, if as many match. The statistics are those of the scope,
+    whatever the condition.
     """
     terms = index.indexing.query_terms(query)
     if not terms or scope.is_empty:
@@ -65,12 +66,10 @@ def search_text(
     search = _Search(connection, prefix, terms, fresh, now)
     if condition is not None:
         search.admitted = set(_allowed(connection, fresh.added, condition, now))
-    if scope.size(connection, SCAN_MAX + 1) <= SCAN_MAX:
-        found = search.scan(scope)
-    else:
-        found = search.look_up(condition)
-        if found is None:
-            return search.preselected(condition, need)
+    narrow = scope.size(connection, SCAN_MAX + 1) <= SCAN_MAX
+    found = search.scan(scope) if narrow else search.look_up()
+    if found is None:
+        return search.preselected(condition, need)
     if condition is not None and found.documents:
         allowed = _allowed(connection, found.documents, condition, now)
         found = found._replace(documents={key: found.documents[key] for key in allowed})
@@ -97,6 +96,7 @@ class _Search:
         row = connection.execute(
             "select id, documents, length from stateroom_text_scope where path = ?", (encode(prefix),)
         ).fetchone()
+        self._scope_id: int
         self._scope_id, documents, length = row or (0, 0, 0)
         added, gone = fresh
         self._statistics = Statistics(
@@ -107,8 +107,7 @@ class _Search:
     def scan(self, scope: Scope) -> _Found:
         """Read every document of the scope."""
         rows = self._connection.execute(
-            "select d.revision, d.terms, d.length from stateroom_item i "  # noqa: S608
-            "indexed by stateroom_item_in_namespace "
+            f"select d.revision, d.terms, d.length from {scope.source} "  # noqa: S608
             "cross join stateroom_text_document d on d.revision = i.revision "
             f"where {scope.sql} and {LIVE}",
             (*scope.range, self._now),
@@ -118,27 +117,26 @@ class _Search:
         statistics = Statistics(len(documents), _total(documents.values()))
         return self._count(statistics, documents.items())
 
-    def look_up(self, condition: Condition | None) -> _Found | None:
+    def look_up(self) -> _Found | None:
         """Let FTS5 find the documents that match; None when they are too many to score them all."""
         frequency = self._frequencies()
         if sum(frequency.values()) > EXACT_MAX:
             return None
         rows = self._connection.execute(
             "select d.revision, d.terms, d.length from stateroom_text_index x "
-            "cross join stateroom_text_document d on d.revision = x.rowid where x.stateroom_text_index match ?",
+            "cross join stateroom_text_document d on d.revision = x.rowid "
+            "where x.stateroom_text_index match ?",
             (self._match(self._terms),),
         )
         documents = {
-            revision: (terms, length)
-            for revision, terms, length in rows
-            if revision not in self._fresh.gone
+            revision: (terms, length) for revision, terms, length in rows if revision not in self._fresh.gone
         }
         documents |= self._fresh.added
         found = self._count(self._statistics, documents.items())
         return found._replace(frequency=frequency)
 
     def preselected(self, condition: Condition | None, need: int) -> list[tuple[int, float]]:
-        """Score FTS5's own first block, and after it, should a page reach that far, everything else.
+        """Score FTS5's own first block and, should a page reach behind it, everything else.
 
         So the order is one and the same for every page. Scores never rise from the block to the rest.
         """
@@ -156,7 +154,7 @@ class _Search:
 
     def _rows(self, condition: Condition | None, ending: str) -> list[tuple[int, bytes, int]]:
         sql, parameters = ("1", ()) if condition is None else condition[:2]
-        return self._connection.execute(  # type: ignore[no-any-return]
+        return self._connection.execute(
             "select d.revision, d.terms, d.length from stateroom_text_index x "  # noqa: S608
             "cross join stateroom_item i on i.revision = x.rowid "
             "cross join stateroom_text_document d on d.revision = x.rowid "
@@ -170,9 +168,7 @@ class _Search:
         counted = self._count(found.statistics, documents.items())
         return found._replace(documents=counted.documents)
 
-    def _count(
-        self, statistics: Statistics, documents: Iterable[tuple[int, tuple[bytes, int]]]
-    ) -> _Found:
+    def _count(self, statistics: Statistics, documents: Iterable[tuple[int, tuple[bytes, int]]]) -> _Found:
         found = {}
         frequency = dict.fromkeys(self._terms, 0)
         for revision, (terms, length) in documents:

@@ -60,9 +60,7 @@ class Vectors:
                 "embedder that made them, or put the items into a new file",
                 field="index.dims",
             )
-        connection.execute(
-            "update stateroom_setting set value = ? where name = 'vector_dims'", (self.dims,)
-        )
+        connection.execute("update stateroom_setting set value = ? where name = 'vector_dims'", (self.dims,))
 
     def ranked(
         self, connection: sqlite3.Connection, query: NDArray[np.float32], keys: list[int] | None

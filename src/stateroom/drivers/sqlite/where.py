@@ -25,11 +25,11 @@ Matcher = Callable[[Mapping[str, Any]], bool]
 
 
 class Condition(NamedTuple):
-    """A condition and its parameters; ``index`` is the declared index that can answer a part of it."""
+    """A condition and its parameters; ``via`` is the declared index that can answer a part of it."""
 
     sql: str
     parameters: tuple[Any, ...]
-    index: str | None = None
+    via: str | None = None
 
 
 class KeyIndex(NamedTuple):

@@ -103,7 +103,7 @@ def refresh(connection: sqlite3.Connection, expiries: dict[int, int]) -> None:
 
 
 def _look(connection: sqlite3.Connection, path: bytes, key: str) -> tuple[Any, ...]:
-    """Return namespace id, revision, times of the row at an address (each None if there is none), newest stamp."""
+    """Return what ``_FIND`` says of an address: None for each thing that does not exist."""
     return connection.execute(_FIND, (path, key)).fetchone()  # type: ignore[no-any-return]
 
 
