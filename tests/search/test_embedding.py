@@ -304,6 +304,21 @@ def test_the_vectors_handed_out_cannot_be_changed() -> None:
             found[0] = 7.0
 
 
+def test_a_remembered_vector_does_not_keep_its_batch_in_memory() -> None:
+    embedder = make(Recorder().function)
+    embedder.embed_documents(["a", "b"])
+    assert embedder.embed_documents(["b"])[0].base is None
+
+
+def test_an_embedder_may_consume_its_list_of_texts() -> None:
+    def consuming(texts: list[str]) -> list[list[float]]:
+        return [vector(texts.pop(0)) for _ in range(len(texts))]
+
+    texts = ["a", "b"]
+    assert lists(make(consuming).embed_documents(texts)) == [vector("a"), vector("b")]
+    assert lists(asyncio.run(make(consuming).aembed_documents(texts))) == [vector("a"), vector("b")]
+
+
 def test_a_later_change_of_the_embedders_own_array_does_not_show() -> None:
     own = np.ones((1, DIMS), np.float32)
     embedder = make(lambda _texts: own)
@@ -315,18 +330,14 @@ def test_a_later_change_of_the_embedders_own_array_does_not_show() -> None:
 @pytest.mark.parametrize("form", ["function", "coroutine function", "Embeddings"])
 def test_a_wrong_dimension_is_refused_naming_both_numbers(form: str) -> None:
     embedder = make(FORMS[form](), dims=8)
-    calls: list[Callable[[], Any]] = [
-        lambda: embedder.embed_documents(["a"]),
-        lambda: embedder.embed_query("a"),
-        lambda: asyncio.run(embedder.aembed_documents(["a"])),
-        lambda: asyncio.run(embedder.aembed_query("a")),
-    ]
-    for call in calls:
-        with pytest.raises(
-            Misconfigured, match=r"index\.dims is 8 but the embedder returned 4 numbers"
-        ) as caught:
-            call()
-        assert caught.value.field == "index.dims"
+    message = r"index\.dims is 8 but the embedder returned 4 numbers"
+    with pytest.raises(Misconfigured, match=message) as caught:
+        embedder.embed_documents(["a"])
+    assert caught.value.field == "index.dims"
+    with pytest.raises(Misconfigured, match=message):
+        embedder.embed_query("a")
+    with pytest.raises(Misconfigured, match=message):
+        asyncio.run(embedder.aembed_query("a"))
 
 
 @pytest.mark.parametrize(
@@ -378,20 +389,6 @@ def test_an_error_of_the_embedder_passes_through_and_is_not_remembered(is_async:
     with pytest.raises(ConnectionError):
         asyncio.run(embedder.aembed_documents(["a"]))
     assert lists(embedder.embed_documents(["a"])) == [vector("a")]
-
-
-def test_without_an_embedder_there_is_none() -> None:
-    assert make_embedder(parse_index_config(None)) is None
-    assert make_embedder(parse_index_config({"fields": ["text"]})) is None
-
-
-def test_an_object_with_half_the_methods_is_refused() -> None:
-    class Half:
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return [vector(text) for text in texts]
-
-    with pytest.raises(Misconfigured, match="embed_documents and embed_query"):
-        make(Half())
 
 
 def test_a_digest_tells_texts_apart_in_sixteen_bytes() -> None:

@@ -1,4 +1,4 @@
-"""Embedders that the configuration names by a string: bundled, in a file or module, of a provider."""
+"""Which embedder a configuration means: bundled, in a file or module, of a provider, or none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ number = 3
 """
 
 
-def make(embed: str, dims: int = 4) -> Embedder:
+def make(embed: object, dims: int = 4) -> Embedder:
     embedder = make_embedder(parse_index_config({"embed": embed, "dims": dims}))
     assert embedder is not None
     return embedder
@@ -112,3 +112,17 @@ def test_the_local_embedder_is_built_in() -> None:
     query = embedder.embed_query("kitten on the couch")
     assert near.shape == (256,)
     assert query @ near > query @ far
+
+
+def test_without_an_embedder_there_is_none() -> None:
+    assert make_embedder(parse_index_config(None)) is None
+    assert make_embedder(parse_index_config({"fields": ["text"]})) is None
+
+
+def test_an_object_with_half_the_methods_is_refused() -> None:
+    class Half:
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [[1.0] * 4 for _ in texts]
+
+    with pytest.raises(Misconfigured, match="embed_documents and embed_query"):
+        make(Half())

@@ -175,7 +175,7 @@ def test_a_path_that_is_no_string_is_refused_by_its_position(path: object) -> No
 
 @pytest.mark.parametrize("path", ["a\0", "\ud800", "x.\udfff"])
 def test_a_path_that_no_stored_key_can_match_is_refused(path: str) -> None:
-    with pytest.raises(InvalidIndex, match=r"index\[0\] holds a NUL or a lone surrogate"):
+    with pytest.raises(InvalidIndex, match=r"index\[0\] holds a (NUL|lone surrogate).* no stored key can"):
         check_paths([path])
 
 

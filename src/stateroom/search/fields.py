@@ -9,6 +9,7 @@ from json import JSONEncoder
 from typing import Any, Final
 
 from stateroom.errors import InvalidIndex
+from stateroom.model.text import flaw
 
 __all__ = ["MAX_PATH_CHARS", "WHOLE_VALUE", "Path", "check_paths", "leaves", "parse_path", "texts"]
 
@@ -106,10 +107,8 @@ def _check_path(path: object, field: str) -> None:
         raise InvalidIndex(
             f"{field} has {len(path)} characters; a path may have at most {MAX_PATH_CHARS}", field=field
         )
-    if "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
-        raise InvalidIndex(
-            f"{field} holds a NUL or a lone surrogate, which no stored key can hold; remove it", field=field
-        )
+    if problem := flaw(path):
+        raise InvalidIndex(f"{field} {problem}, which no stored key can hold; remove it", field=field)
 
 
 def _named(index: object) -> str:

@@ -24,15 +24,15 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from langgraph.store.base import NOT_PROVIDED, GetOp, ListNamespacesOp, MatchCondition, PutOp
-from langgraph.store.base import Item as LangGraphItem
+from langgraph.store.base import ListNamespacesOp
 from typing_extensions import override
 
 from stateroom.clock import ManualClock
@@ -49,6 +49,7 @@ from stateroom.stores.operations import (
     SearchItems,
     StoreOperation,
 )
+from stateroom.testing import drawing
 
 __all__ = ["OPTIONS", "OpenStore", "Setup", "StoreMachine", "embed", "machine"]
 
@@ -65,7 +66,7 @@ ABSENT = ("nowhere",), "nothing"
 
 
 class Setup(NamedTuple):
-    """What a store is opened with; ``folder`` is empty at first, and stays the same while one history runs."""
+    """What a store is opened with; ``folder`` is empty at first, and one history's own."""
 
     folder: Path
     options: Mapping[str, Any]
@@ -75,7 +76,7 @@ OpenStore = Callable[[Setup], Store]
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """Return vectors of four small whole numbers, many of them equal: how often four kinds of letter occur."""
+    """Return vectors of four whole numbers, many of them equal: how often four kinds of letter occur."""
     kinds = "aeiou", "bcdfgh", "rstl", "0123456789"
     return [[float(sum(map(text.count, kind))) for kind in kinds] for text in texts]
 
@@ -87,127 +88,14 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     {"index_keys": ("n", "text"), "ttl": {"default_ttl": 2}},
     {"index": {"fields": ["text", "meta.title", "tags[*]"], "language": "german"}},
     {"index": VECTORS, "index_keys": ("n",), "ttl": {"default_ttl": 1, "refresh_on_read": False}},
-    {"index": {**VECTORS, "mode": "hybrid", "fields": ["text", "tags[*]"]}, "ttl": {"refresh_on_read": False}},
+    {
+        "index": {**VECTORS, "mode": "hybrid", "fields": ["text", "tags[*]"]},
+        "ttl": {"refresh_on_read": False},
+    },
     {"index": {**VECTORS, "distance_type": "l2", "vector_cache_mb": 0}},
     {"index": {**VECTORS, "distance_type": "inner_product", "text": False, "min_score": 1.0}},
 )
 """The options among which every history chooses."""
-
-# ---- What is drawn: few names, so that calls meet, and of those the ones that storages stumble over.
-
-_NAMESPACES = [
-    ("a",),
-    ("a", "b"),
-    ("a", "b", "c"),
-    ("a\x01",),
-    ("ab",),
-    ("*",),
-    ("*", "b"),
-    ("%", "_"),
-    ("é",),
-    ("😀", "a b"),
-]
-_RESERVED = ("langgraph", "a.b")
-_KEYS = ["k", "K", "%", "é😀", ""]
-_FIELDS = ["n", "text", "tags", "a.b", 'ключ "\\']
-_WORDS = "running runs café naïve user_id HTTPServer 42 東京都 Straße the ΣΑΣ % * \" 'AND".split()
-
-_namespaces = st.sampled_from(_NAMESPACES)
-_prefixes = st.sampled_from([(), (), *{name[:n] for name in _NAMESPACES for n in range(1, 4)}, ("b",)])
-_sentences = st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join)
-_scalars: st.SearchStrategy[Any] = st.one_of(
-    st.integers(-2, 2),
-    st.sampled_from([2**53, 2**63 - 1, -(2**63), 2**63, 2**64, -(2**70), 10**30]),
-    st.sampled_from([0.0, -0.0, 1.0, 0.1, 2.0**53, 9.3e18, 1e300, -5e-324]),
-    st.sampled_from([None, True, False]),
-    st.sampled_from(["", "a", "A", "é", "\uffff", "😀", "1", "true", "a'b", 'a"b', "\\u0041", "\x01"]),
-    _sentences,
-)
-_values: st.SearchStrategy[Any] = st.one_of(
-    _scalars,
-    st.lists(_scalars, max_size=3),
-    st.dictionaries(st.sampled_from(["title", "n", "x y"]), _scalars, max_size=2),
-)
-_objects = st.fixed_dictionaries(
-    {},
-    optional={
-        "text": st.one_of(_sentences, _scalars),
-        "n": _scalars,
-        "tags": st.one_of(st.lists(_scalars, max_size=3), _values),
-        "a.b": _values,
-        _FIELDS[-1]: _values,
-        "meta": st.fixed_dictionaries({"title": _sentences}, optional={"deep": _values}),
-    },
-)
-
-_orderable = _scalars.filter(lambda operand: isinstance(operand, int | float | str) and operand not in (True, False))
-_operators = st.one_of(
-    st.fixed_dictionaries({}, optional={"$eq": _values, "$ne": _values}),
-    st.fixed_dictionaries({}, optional=dict.fromkeys(["$gt", "$lte"], _orderable)),
-    st.fixed_dictionaries({}, optional=dict.fromkeys(["$gte", "$lt"], _orderable)),
-    st.fixed_dictionaries({}, optional=dict.fromkeys(["$in", "$nin"], st.lists(_values, max_size=3))),
-    st.fixed_dictionaries({}, optional={"$exists": st.booleans(), "$contains": _values}),
-)
-_conditions = st.one_of(_values, _operators, _operators.map(lambda inner: {"$not": inner}))
-_bags: st.SearchStrategy[dict[str, Any]] = st.dictionaries(st.sampled_from(_FIELDS), _conditions, max_size=2)
-_filters: st.SearchStrategy[dict[str, Any]] = st.recursive(
-    _bags,
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(lambda parts: {"$and": parts}),
-        st.lists(inner, min_size=1, max_size=3).map(lambda parts: {"$or": parts}),
-        inner.map(lambda part: {"$not": part}),
-    ),
-    max_leaves=4,
-)
-_maybe_filters = st.one_of(st.none(), _filters)
-_refreshes = st.sampled_from([None, True, False])
-_pages: Mapping[str, st.SearchStrategy[int]] = {
-    "limit": st.sampled_from([0, 1, 2, 5, 10, 10, 100]),
-    "offset": st.sampled_from([0, 0, 0, 1, 3, 20]),
-}
-
-CURRENT, STALE = -1, -2
-"""Stand for the revision that the item has in the store that is asked, and for one that it no longer has."""
-
-_revisions = st.sampled_from([None, None, None, CURRENT, STALE])
-_indexes = st.sampled_from([None, None, None, False, ["text"], ["text", "tags[*]"], ["meta.title", "$"], ["no"]])
-
-_puts = st.builds(
-    PutItem,
-    _namespaces,
-    st.sampled_from(_KEYS),
-    _objects,
-    index=_indexes,
-    ttl=st.sampled_from([NOT_PROVIDED, NOT_PROVIDED, None, 0.5, 1, 2.25, 60]),
-    if_revision=_revisions,
-    if_absent=st.sampled_from([False, False, False, True]),
-)
-_deletes = st.builds(DeleteItem, _namespaces, st.sampled_from(_KEYS), _revisions)
-_gets = st.builds(GetItem, _namespaces, st.sampled_from(_KEYS), _refreshes)
-_lists = st.builds(SearchItems, _prefixes, st.none(), _maybe_filters, refresh_ttl=_refreshes, **_pages)
-_queries = st.builds(
-    SearchItems,
-    _prefixes,
-    _sentences,
-    _maybe_filters,
-    refresh_ttl=_refreshes,
-    mode=st.sampled_from(["auto", "text", "vector", "hybrid"]),
-    explain=st.booleans(),
-    **_pages,
-)
-_counts = st.builds(CountItems, _prefixes, _maybe_filters)
-_patterns = st.lists(st.sampled_from(["*", "a", "b", "%", "a\x01", "é"]), min_size=1, max_size=3).map(tuple)
-_matches = st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), _patterns)
-_listings = st.builds(
-    ListNamespacesOp, st.lists(_matches, max_size=2).map(tuple), st.sampled_from([None, 1, 2, 5]), **_pages
-)
-_upstream = st.one_of(
-    st.builds(PutOp, st.just(_RESERVED), st.sampled_from(_KEYS), st.one_of(st.none(), _objects)),
-    st.builds(GetOp, st.just(_RESERVED), st.sampled_from(_KEYS)),
-)
-_batches: st.SearchStrategy[list[StoreOperation]] = st.lists(
-    st.one_of(_puts, _puts, _deletes, _gets, _lists, _queries, _counts, _listings, _upstream), max_size=6
-)
 
 
 def machine(
@@ -274,50 +162,59 @@ class StoreMachine(RuleBasedStateMachine):
                     store.close()
             shutil.rmtree(self.setup.folder)
 
-    @rule(operation=_puts)
+    @rule(operation=drawing.puts)
     def put(self, operation: PutItem) -> None:
-        self._compare(lambda store: store.put_item(**_arguments(operation, store)))
+        """A put is told a revision beyond all that anybody was told before it."""
+        newest = self.newest
+        answer = self._compare(lambda store: store.put_item(**_arguments(operation, store)))
+        assert not isinstance(answer, Item) or answer.revision > newest
 
-    @rule(operation=_deletes)
+    @rule(operation=drawing.deletes)
     def delete(self, operation: DeleteItem) -> None:
         self._compare(lambda store: store.delete(**_arguments(operation, store)))
 
-    @rule(operation=_gets)
+    @rule(operation=drawing.gets)
     def get(self, operation: GetItem) -> None:
         self._compare(lambda store: store.get(**operation._asdict()))
 
-    @rule(operation=st.one_of(_lists, _queries))
+    @rule(operation=st.one_of(drawing.lists, drawing.queries))
     def search(self, operation: SearchItems) -> None:
         self._compare(lambda store: _search(store, operation))
 
-    @rule(operation=_counts)
+    @rule(operation=drawing.counts)
     def count(self, operation: CountItems) -> None:
         self._compare(lambda store: store.count(operation.namespace_prefix, filter=operation.filter))
 
-    @rule(prefix=st.one_of(st.none(), _patterns), suffix=st.one_of(st.none(), _patterns), page=_listings)
+    @rule(prefix=st.none() | drawing.patterns, suffix=st.none() | drawing.patterns, page=drawing.listings)
     def list_namespaces(
         self, prefix: tuple[str, ...] | None, suffix: tuple[str, ...] | None, page: ListNamespacesOp
     ) -> None:
-        cut = {"max_depth": page.max_depth, "limit": page.limit, "offset": page.offset}
-        self._compare(lambda store: store.list_namespaces(prefix=prefix, suffix=suffix, **cut))
+        depth, limit, offset = page.max_depth, page.limit, page.offset
+        self._compare(
+            lambda store: store.list_namespaces(
+                prefix=prefix, suffix=suffix, max_depth=depth, limit=limit, offset=offset
+            )
+        )
 
-    @rule(operations=_batches)
+    @rule(operations=drawing.batches)
     def batch(self, operations: list[StoreOperation]) -> None:
         self._compare(lambda store: store.batch([_resolved(each, store) for each in operations]))
 
     @precondition(lambda self: not self.embeds)
-    @rule(batches=st.lists(_batches, min_size=2, max_size=4))
+    @rule(batches=st.lists(drawing.batches, min_size=2, max_size=4))
     def batches_of_concurrent_callers(self, batches: list[list[StoreOperation]]) -> None:
         """Callers that a store gathers get the outcome that each would have had alone, in their order."""
-        revisions = [[[_resolved(each, store) for each in one] for one in batches] for store in self._both()]
+        asked, expected = (
+            [[_resolved(each, store) for each in operations] for operations in batches]
+            for store in self._both()
+        )
 
         async def together() -> list[Any]:
-            calls = [self.store.abatch(operations) for operations in revisions[0]]
-            return await asyncio.gather(*calls, return_exceptions=True)
+            calls = map(self.store.abatch, asked)
+            return [*await asyncio.gather(*calls, return_exceptions=True)]
 
-        answers = asyncio.run(together())
-        for operations, answer in zip(revisions[1], answers, strict=True):
-            self._agree(_told(answer), _outcome(self.reference, lambda store: store.batch(operations)))
+        alone = [_outcome(self.reference, methodcaller("batch", operations)) for operations in expected]
+        self._agree(asyncio.run(together()), alone)
 
     @rule(minutes=st.sampled_from([1 / 60_000_000, 0.01, 0.25, 0.5, 1, 2, 59, 10_000]))
     def pass_time(self, minutes: float) -> None:
@@ -338,7 +235,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.store = type(self).open_store(self.setup)
 
     @precondition(lambda self: self.peer is not None)
-    @rule(operation=st.one_of(_lists, _queries))
+    @rule(operation=st.one_of(drawing.lists, drawing.queries))
     def see_the_same_from_elsewhere(self, operation: SearchItems) -> None:
         """Another store on the same data agrees, whatever it remembers."""
         assert self.peer is not None
@@ -375,18 +272,95 @@ class StoreMachine(RuleBasedStateMachine):
     def _both(self) -> tuple[Store, Store]:
         return self.store, self.reference
 
-    def _compare(self, call: Callable[[Store], Any]) -> None:
-        self._agree(_outcome(self.store, call), _outcome(self.reference, call))
+    def _compare(self, call: Callable[[Store], Any]) -> Any:
+        answer = _outcome(self.store, call)
+        self._agree(answer, _outcome(self.reference, call))
+        return answer
 
     def _agree(self, answer: Any, expected: Any) -> None:
         assert _facts(answer) == _facts(expected)
-        self._check_revisions(answer)
-
-    def _check_revisions(self, answer: Any) -> None:
-        """A put is told a revision beyond all that were told before it."""
-        if isinstance(answer, Item):
-            self.newest = max(self.newest, answer.revision)
+        self.newest = max([self.newest, *_revisions_in(answer)])
 
     def _flush(self) -> None:
-        """Have refreshed expiries written, which every write does: other stores cannot know them before."""
+        """Have refreshed expiries written, as every write does: other stores cannot know them before."""
         self.store.delete(*ABSENT)
+
+
+class _Near(float):
+    """A score, equal to any other that is as good as the same."""
+
+    tolerance = VECTOR_TOLERANCE
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and math.isclose(
+            self, other, rel_tol=self.tolerance, abs_tol=self.tolerance
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # what is nearly equal has no hash
+
+
+class _TextScore(_Near):
+    tolerance = TEXT_TOLERANCE
+
+
+def _facts(answer: Any) -> Any:
+    """Return what two stores must agree on: values to the type, the order of keys and the sign of zero."""
+    if isinstance(answer, Item | SearchItem):
+        told = [answer.namespace, answer.key, repr(answer.value), answer.created_at, answer.updated_at]
+        told += [answer.ttl, answer.expires_at]
+        if isinstance(answer, SearchItem):
+            components = answer.components
+            is_text = components is not None and components["vector"] is None
+            told += [_near(answer.score, is_text=is_text), components is None]
+            if components is not None:
+                told += [_near(components["text"], is_text=True), _near(components["vector"], is_text=False)]
+        return told
+    if isinstance(answer, StateroomError):
+        return type(answer), answer.field
+    return [_facts(each) for each in answer] if isinstance(answer, list) else answer
+
+
+def _near(score: float | None, *, is_text: bool) -> _Near | None:
+    return None if score is None else (_TextScore if is_text else _Near)(score)
+
+
+def _revisions_in(answer: Any) -> list[int]:
+    if isinstance(answer, Item | SearchItem):
+        return [answer.revision]
+    return (
+        [revision for each in answer for revision in _revisions_in(each)] if isinstance(answer, list) else []
+    )
+
+
+def _outcome(store: Store, call: Callable[[Store], Any]) -> Any:
+    """Return what a call answers, or the error with which it refuses."""
+    try:
+        return call(store)
+    except StateroomError as error:
+        return error
+
+
+def _everything(store: Store) -> list[SearchItem]:
+    return store.search((), limit=EVERYTHING, refresh_ttl=False)
+
+
+def _search(store: Store, operation: SearchItems) -> list[SearchItem]:
+    prefix, *_ = operation
+    named = operation._asdict()
+    del named["namespace_prefix"]
+    return store.search(prefix, **named)
+
+
+def _resolved(operation: StoreOperation, store: Store) -> StoreOperation:
+    """Put the store's own revision in the place of what stands for it."""
+    if not isinstance(operation, PutItem | DeleteItem) or operation.if_revision is None:
+        return operation
+    found = store.get(operation.namespace, operation.key, refresh_ttl=False)
+    current = found.revision if found else 1
+    wanted = current if operation.if_revision == drawing.CURRENT else current - 1
+    return operation._replace(if_revision=wanted)
+
+
+def _arguments(operation: PutItem | DeleteItem, store: Store) -> dict[str, Any]:
+    return _resolved(operation, store)._asdict()

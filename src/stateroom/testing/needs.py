@@ -14,6 +14,7 @@ from stateroom.errors import Misconfigured, NotSupported
 from stateroom.stores.operations import DeleteItem, PutItem
 from stateroom.testing.embedders import Coordinates
 from stateroom.testing.harness import Memory, Opens
+from stateroom.testing.snapshot import snapshot
 
 __all__ = ["needs"]
 
@@ -51,11 +52,11 @@ def needs(*capabilities: Capability) -> Callable[[Test], Test]:
 
 
 def _refused(memory: Memory, field: str, method: str, /, *args: Any, **options: Any) -> None:
-    before = memory.search((), refresh_ttl=False)
+    before = snapshot(memory, "word")
     with pytest.raises(NotSupported) as caught:
         memory.call(method, *args, **options)
     assert (caught.value.code, caught.value.field) == ("not_supported", field)
-    assert memory.search((), refresh_ttl=False) == before
+    assert snapshot(memory, "word") == before
 
 
 def _refuses_conditions(opens: Opens) -> None:

@@ -23,6 +23,9 @@ NARROW_ITEMS = 2_000
 WALK_FACTOR = 16
 """Items of everybody that a walk looks at for each one wanted, before the scope is sorted instead."""
 
+WALK_OWN = 4
+"""Items of everybody that a walk with a filter looks at for each item of the scope, before that is sorted."""
+
 WALK_LEAST = 4_096
 """Items that a walk with a filter looks at first."""
 
@@ -194,9 +197,9 @@ def _windows(
         return
     window = max(window, WALK_LEAST)
     yield window
-    most = WALK_FACTOR * scope.size(connection, -1)
+    most = WALK_OWN * scope.size(connection, -1)
     while window < most:
-        window *= 8
+        window = min(window * 8, most)
         yield window
 
 
@@ -213,14 +216,13 @@ def _walked(
     (newest,) = connection.execute("select max(revision) from stateroom_item").fetchone()
     oldest = max(0, (newest or 0) - window)
     sql, parameters = ("1", ()) if condition is None else condition[:2]
-    table = _RECENT if condition is None else "stateroom_item i not indexed"
     if limit + offset > NARROW_ITEMS:
         # The ids of the scope are gathered once, which pays for a long walk only.
         scoped = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
-        source = table
+        source = _RECENT
     else:
         scoped = scope.sql
-        source = f"{table} cross join stateroom_namespace n on n.id = i.namespace_id"
+        source = f"{_RECENT} cross join stateroom_namespace n on n.id = i.namespace_id"
     rows = connection.execute(
         f"select i.revision from {source} where i.revision > ? and {scoped} and {LIVE} and {sql} "  # noqa: S608
         "order by i.revision desc limit ? offset ?",

@@ -94,10 +94,13 @@ class _Search:
         self.admitted: Iterable[int] = fresh.added.keys()
         self._now = now
         row = connection.execute(
-            "select id, documents, length from stateroom_text_scope where path = ?", (encode(prefix),)
+            "select id, documents, length, documents = (select documents from stateroom_text_scope "
+            "where path = x'') from stateroom_text_scope where path = ?",
+            (encode(prefix),),
         ).fetchone()
-        self._scope_id: int
-        self._scope_id, documents, length = row or (0, 0, 0)
+        scope_id, documents, length, is_all = row or (0, 0, 0, False)
+        # A scope that holds every document need not be asked for.
+        self._scoped = "" if is_all else f'scope : "{scope_id}" AND '
         added, gone = fresh
         self._statistics = Statistics(
             documents=documents + len(added) - len(gone),
@@ -193,7 +196,7 @@ class _Search:
 
     def _match(self, terms: Sequence[str]) -> str:
         quoted = " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
-        return f'scope : "{self._scope_id}" AND terms : ({quoted})'
+        return f"{self._scoped}terms : ({quoted})"
 
 
 def _ranked(terms: Sequence[str], found: _Found) -> list[tuple[int, float]]:
