@@ -223,6 +223,12 @@ class Items(ABC):
             raise outcome
         return outcome
 
+    def put(self, operation: Put) -> Record:
+        """Apply one ``Put``; drivers with a shorter way override this."""
+        (record,) = self.apply([operation])
+        assert isinstance(record, Record)
+        return record
+
     def get(self, operation: Get) -> Record | None:
         """Apply one ``Get``; drivers with a shorter way override this."""
         (result,) = self.apply([operation])

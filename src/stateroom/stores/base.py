@@ -14,11 +14,12 @@ from langgraph.store.base import (
     MatchCondition,
     NamespacePath,
     NotProvided,
+    PutOp,
     TTLConfig,
 )
 from typing_extensions import override
 
-from stateroom.contract.items import Capability, Items, Result
+from stateroom.contract.items import Capability, Items, Operation, Result
 from stateroom.errors import LimitExceeded
 from stateroom.model.item import Hit, Record
 from stateroom.model.limits import BATCH_OPERATIONS_MAX
@@ -30,9 +31,7 @@ from stateroom.stores.gate import Gate
 from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.operations import (
     CountItems,
-    Draft,
     Mode,
-    PutItem,
     SearchItems,
     StoreOperation,
     Translation,
@@ -69,7 +68,7 @@ class Store(Sweeping, BaseStore):
         self._items = items
         self._gate = Gate(items)
         self._translation = Translation(index, ttl, items.capabilities, embeds=embedder is not None)
-        self._preparing = Preparing(items, embedder)
+        self._preparing = Preparing(items, embedder, index.fields)
         self.index_config: IndexConfig | None = index_config  # type: ignore[assignment]
         self.ttl_config: TTLConfig | None = ttl_config  # type: ignore[assignment]
         super().__init__()
@@ -122,10 +121,11 @@ class Store(Sweeping, BaseStore):
         ``CountItems``); later ones see earlier ones. Results line up with the operations: None for
         LangGraph's ``PutOp`` and for deletions.
         """
-        drafts = self._drafts(ops)
-        if not drafts:
+        asked = list(ops)
+        operations = self._operations(asked)
+        if not operations:
             return []
-        return _presented(drafts, self._items.apply(self._preparing.complete(drafts)))
+        return _presented(asked, self._items.apply(self._preparing.complete(operations)))
 
     @override
     async def abatch(self, ops: Iterable[StoreOperation]) -> list[Any]:
@@ -133,10 +133,11 @@ class Store(Sweeping, BaseStore):
 
         Callers whose batches travel together stay apart: one bad batch fails only its own caller.
         """
-        drafts = self._drafts(ops)
-        if not drafts:
+        asked = list(ops)
+        operations = self._operations(asked)
+        if not operations:
             return []
-        return _presented(drafts, await self._gate.apply(await self._preparing.acomplete(drafts)))
+        return _presented(asked, await self._gate.apply(await self._preparing.acomplete(operations)))
 
     @override
     def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
@@ -211,9 +212,8 @@ class Store(Sweeping, BaseStore):
     ) -> Item:
         """Do what ``put`` does, and return the stored item with its new revision."""
         labels = check_put_namespace(namespace)
-        draft = self._translation.put(PutItem(labels, key, value, index, ttl, if_revision, if_absent))
-        (record,) = self._items.apply(self._preparing.complete([draft]))
-        return _stored(record)
+        operation = self._translation.put(labels, key, value, index, ttl, if_revision, if_absent)
+        return Item(self._items.put(self._preparing.complete_put(operation)))
 
     async def aput_item(
         self,
@@ -228,9 +228,10 @@ class Store(Sweeping, BaseStore):
     ) -> Item:
         """Do what ``aput`` does, and return the stored item with its new revision."""
         labels = check_put_namespace(namespace)
-        draft = self._translation.put(PutItem(labels, key, value, index, ttl, if_revision, if_absent))
-        (record,) = await self._gate.apply(await self._preparing.acomplete([draft]))
-        return _stored(record)
+        operation = self._translation.put(labels, key, value, index, ttl, if_revision, if_absent)
+        (record,) = await self._gate.apply(await self._preparing.acomplete([operation]))
+        assert isinstance(record, Record)
+        return Item(record)
 
     @override
     def delete(self, namespace: Sequence[str], key: str, *, if_revision: int | None = None) -> None:
@@ -263,10 +264,8 @@ class Store(Sweeping, BaseStore):
         (both fused, 0 to 1) or ``"auto"`` (as configured). ``explain`` fills each hit's ``components``.
         """
         asked = SearchItems(namespace_prefix, query, filter, limit, offset, refresh_ttl, mode, explain)
-        draft = self._translation.search(asked)
-        (operation,) = self._preparing.complete([draft])
-        hits = self._items.search(operation)  # type: ignore[arg-type]
-        return [SearchItem(hit, explain=explain) for hit in hits]
+        operation = self._preparing.complete_search(self._translation.search(asked))
+        return [SearchItem(hit, explain=explain) for hit in self._items.search(operation)]
 
     @override
     async def asearch(  # type: ignore[override]  # our items add to LangGraph's, and lists are invariant
@@ -284,9 +283,9 @@ class Store(Sweeping, BaseStore):
     ) -> list[SearchItem]:
         """Find items as ``search`` does."""
         asked = SearchItems(namespace_prefix, query, filter, limit, offset, refresh_ttl, mode, explain)
-        draft = self._translation.search(asked)
-        results = await self._gate.apply(await self._preparing.acomplete([draft]))
-        return _presented([draft], results)[0]  # type: ignore[no-any-return]
+        operation = self._translation.search(asked)
+        results = await self._gate.apply(await self._preparing.acomplete([operation]))
+        return _presented([asked], results)[0]  # type: ignore[no-any-return]
 
     def count(self, namespace_prefix: Sequence[str], /, *, filter: Mapping[str, Any] | None = None) -> int:
         """Count the items at or below a namespace that match the filter."""
@@ -332,15 +331,14 @@ class Store(Sweeping, BaseStore):
         (found,) = await self.abatch([_listing(prefix, suffix, max_depth, limit, offset)])
         return found  # type: ignore[no-any-return]
 
-    def _drafts(self, ops: Iterable[StoreOperation]) -> list[Draft]:
-        operations = list(ops)
-        if len(operations) > BATCH_OPERATIONS_MAX:
+    def _operations(self, asked: list[StoreOperation]) -> list[Operation]:
+        if len(asked) > BATCH_OPERATIONS_MAX:
             raise LimitExceeded(
-                f"ops: {len(operations):,} operations in one batch; at most {BATCH_OPERATIONS_MAX:,} are "
+                f"ops: {len(asked):,} operations in one batch; at most {BATCH_OPERATIONS_MAX:,} are "
                 "allowed, so split it",
                 field="ops",
             )
-        return [self._translation.draft(operation) for operation in operations]
+        return [self._translation.operation(one) for one in asked]
 
 
 def _listing(
@@ -358,18 +356,15 @@ def _listing(
     return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
 
 
-def _stored(record: Result) -> Item:
-    assert isinstance(record, Record)
-    return Item(record)
+def _presented(asked: Sequence[StoreOperation], results: Sequence[Result]) -> list[Any]:
+    return [_present(one, result) for one, result in zip(asked, results, strict=True)]
 
 
-def _presented(drafts: Sequence[Draft], results: Sequence[Result]) -> list[Any]:
-    return [_present(draft, result) for draft, result in zip(drafts, results, strict=True)]
-
-
-def _present(draft: Draft, result: Result) -> Any:
+def _present(asked: StoreOperation, result: Result) -> Any:
+    """Return a result in the shape that the one who asked expects."""
     if isinstance(result, Record):
-        return None if draft.silent else Item(result)
+        return None if isinstance(asked, PutOp) else Item(result)
     if isinstance(result, list):
-        return [SearchItem(one, explain=draft.explain) if isinstance(one, Hit) else one for one in result]
+        explain = isinstance(asked, SearchItems) and asked.explain
+        return [SearchItem(one, explain=explain) if isinstance(one, Hit) else one for one in result]
     return result

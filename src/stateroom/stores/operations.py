@@ -20,18 +20,23 @@ from stateroom.contract.items import (
 )
 from stateroom.errors import InvalidInput, NotSupported
 from stateroom.model.filter import parse_filter
-from stateroom.model.json_values import decode_value, encode_value
-from stateroom.model.namespace import check_item_namespace, check_key, check_match, check_namespace
+from stateroom.model.json_values import encode_value
+from stateroom.model.namespace import (
+    Namespace,
+    check_item_namespace,
+    check_key,
+    check_match,
+    check_namespace,
+)
 from stateroom.model.page import check_max_depth, check_page
 from stateroom.model.text import flaw, show
 from stateroom.model.ttl import TTLSettings, check_ttl
-from stateroom.search.fields import check_paths, texts
+from stateroom.search.fields import check_paths
 from stateroom.search.index_config import IndexSettings
 
 __all__ = [
     "CountItems",
     "DeleteItem",
-    "Draft",
     "GetItem",
     "Mode",
     "PutItem",
@@ -96,16 +101,6 @@ StoreOperation: TypeAlias = (
 )
 
 
-class Draft(NamedTuple):
-    """A checked operation, and the texts whose vectors it still lacks."""
-
-    operation: Operation
-    texts: tuple[str, ...] = ()
-    explain: bool = False
-    silent: bool = False
-    """The caller wants None for the result, as LangGraph's put answers."""
-
-
 class Translation:
     """The rules of one store: its defaults, and what it must refuse."""
 
@@ -117,53 +112,53 @@ class Translation:
         self._capabilities = capabilities
         self._embeds = embeds
 
-    def draft(self, operation: StoreOperation) -> Draft:
+    def operation(self, asked: StoreOperation) -> Operation:
         """Check any operation that ``batch`` takes.
 
         LangGraph's own operations mean what they mean there: a ``ttl`` of None never expires, and the
         checks of ``put`` on reserved names do not apply.
         """
-        match operation:
+        match asked:
             case PutOp(namespace, key, value, index, ttl):
                 if value is None:
-                    return Draft(Delete(check_item_namespace(namespace), check_key(key)))
-                return self.put(PutItem(namespace, key, value, index, ttl))._replace(silent=True)
+                    return Delete(check_item_namespace(namespace), check_key(key))
+                return self.put(check_item_namespace(namespace), key, value, index, ttl)
             case PutItem():
-                return self.put(operation)
+                return self.put(check_item_namespace(asked[0]), *asked[1:])
             case GetOp(namespace, key, refresh) | GetItem(namespace, key, refresh):
-                return Draft(self.get(namespace, key, refresh))
+                return self.get(namespace, key, refresh)
             case DeleteItem(namespace, key, revision):
-                return Draft(self.delete(namespace, key, revision))
+                return self.delete(namespace, key, revision)
             case SearchOp(prefix, condition, limit, offset, query, refresh):
                 return self.search(SearchItems(prefix, query, condition, limit, offset, refresh))
             case SearchItems():
-                return self.search(operation)
+                return self.search(asked)
             case CountItems(prefix, condition):
-                return Draft(self.count(prefix, condition))
+                return self.count(prefix, condition)
             case ListNamespacesOp():
-                return Draft(self.list_namespaces(operation))
+                return self.list_namespaces(asked)
             case _:
-                raise InvalidInput(
-                    f"batch takes store operations, got {type(operation).__name__}", field="ops"
-                )
+                raise InvalidInput(f"ops holds a {type(asked).__name__}; pass store operations", field="ops")
 
-    def put(self, item: PutItem) -> Draft:
-        """Check a put and find the texts that it wants embedded; ``item.namespace`` has been checked."""
-        namespace = check_item_namespace(item.namespace)
-        key = check_key(item.key)
-        raw = encode_value(item.value)
-        ttl = self.ttl.default_ttl if isinstance(item.ttl, NotProvided) else check_ttl(item.ttl)
-        paths = check_paths(item.index)
-        if ttl is not None:
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+        if_revision: int | None = None,
+        if_absent: bool = False,
+    ) -> Put:
+        """Check a put whose namespace has been checked."""
+        minutes = self.ttl.default_ttl if ttl is NOT_PROVIDED else check_ttl(ttl)
+        if minutes is not None:
             self._require(Capability.TTL, "ttl")
-        if item.if_absent or item.if_revision is not None:
-            self._require(Capability.CONDITIONAL, "if_absent" if item.if_absent else "if_revision")
-            _check_revision(item.if_revision)
-        wanted: tuple[str, ...] = ()
-        if self._embeds and paths != ():
-            wanted = tuple(texts(decode_value(raw), self.index.fields if paths is None else paths))
-        operation = Put(namespace, key, raw, paths, (), ttl, item.if_revision, item.if_absent)
-        return Draft(operation, wanted)
+        if if_absent or if_revision is not None:
+            self._require(Capability.CONDITIONAL, "if_absent" if if_absent else "if_revision")
+            _check_revision(if_revision)
+        paths = None if index is None else check_paths(index)
+        return Put(namespace, check_key(key), encode_value(value), paths, (), minutes, if_revision, if_absent)
 
     def get(self, namespace: Sequence[str], key: str, refresh: bool | None) -> Get:
         """Check a get."""
@@ -176,7 +171,7 @@ class Translation:
             _check_revision(revision)
         return Delete(check_namespace(namespace), check_key(key), revision)
 
-    def search(self, search: SearchItems) -> Draft:
+    def search(self, search: SearchItems) -> Search:
         """Check a search and settle its mode; the text of a vector query is still to be embedded."""
         check_page(search.limit, search.offset)
         operation = Search(
@@ -188,7 +183,7 @@ class Translation:
         )
         mode = self._mode(search.mode)
         if not search.query:
-            return Draft(operation, explain=search.explain)
+            return operation
         text = _check_query(search.query)
         if mode is None:
             raise NotSupported(
@@ -197,8 +192,7 @@ class Translation:
                 field="query",
             )
         query = Query(text, mode, None, self.index.min_score if mode == "vector" else None)
-        wanted = () if mode == "text" else (text,)
-        return Draft(operation._replace(query=query), wanted, search.explain)
+        return operation._replace(query=query)
 
     def count(self, prefix: Sequence[str], condition: Mapping[str, Any] | None) -> Count:
         """Check a count."""

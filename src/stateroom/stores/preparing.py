@@ -1,4 +1,4 @@
-"""Giving drafted operations the vectors they lack, before any storage is locked."""
+"""Giving operations the vectors that they lack, before any storage is locked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stateroom.contract.items import Embedded, Items, Operation, Put, Search
+from stateroom.model.json_values import decode_value
 from stateroom.search.embedding import Embedder, digest
-from stateroom.stores.operations import Draft
+from stateroom.search.fields import texts
 
 __all__ = ["Preparing"]
 
@@ -20,67 +21,113 @@ Vector = NDArray[np.float32]
 
 
 class Preparing:
-    """Completes the drafts of one store.
+    """Completes the operations of one store.
 
     All documents of a batch are embedded in one call, without those whose text the item had before.
     """
 
-    def __init__(self, items: Items, embedder: Embedder | None) -> None:
+    def __init__(self, items: Items, embedder: Embedder | None, fields: tuple[str, ...]) -> None:
         self._items = items
         self._embedder = embedder
+        self._fields = fields
 
-    def complete(self, drafts: Sequence[Draft]) -> list[Operation]:
-        """Return the operations with their vectors."""
-        if self._embedder is None or not any(draft.texts for draft in drafts):
-            return [draft.operation for draft in drafts]
-        known = self._known(drafts)
-        documents, queries = _missing(drafts, known)
+    def complete_put(self, operation: Put) -> Put:
+        """Return one put with its vectors."""
+        if self._embedder is None:
+            return operation
+        (completed,) = self.complete([operation])
+        assert isinstance(completed, Put)
+        return completed
+
+    def complete_search(self, operation: Search) -> Search:
+        """Return one search with the vector of its query."""
+        if self._embedder is None or operation.query is None:
+            return operation
+        (completed,) = self.complete([operation])
+        assert isinstance(completed, Search)
+        return completed
+
+    def complete(self, operations: Sequence[Operation]) -> list[Operation]:
+        """Return operations with their vectors."""
+        wanted = self._wanted(operations)
+        if self._embedder is None or not wanted:
+            return list(operations)
+        known = self._known(operations, wanted)
+        documents, queries = _missing(operations, wanted, known)
         known |= zip(map(digest, documents), self._embedder.embed_documents(documents), strict=True)
         asked = {text: self._embedder.embed_query(text) for text in queries}
-        return [_completed(draft, known, asked) for draft in drafts]
+        return _completed(operations, wanted, known, asked)
 
-    async def acomplete(self, drafts: Sequence[Draft]) -> list[Operation]:
-        """Return the operations with their vectors, without blocking the event loop."""
-        if self._embedder is None or not any(draft.texts for draft in drafts):
-            return [draft.operation for draft in drafts]
+    async def acomplete(self, operations: Sequence[Operation]) -> list[Operation]:
+        """Return operations with their vectors, without blocking the event loop."""
+        wanted = self._wanted(operations)
+        if self._embedder is None or not wanted:
+            return list(operations)
         known: dict[bytes, Vector] = {}
-        if any(draft.texts and isinstance(draft.operation, Put) for draft in drafts):
-            known = await self.in_thread(lambda: self._known(drafts))
-        documents, queries = _missing(drafts, known)
+        if any(isinstance(operations[place], Put) for place in wanted):
+            known = await self.in_thread(lambda: self._known(operations, wanted))
+        documents, queries = _missing(operations, wanted, known)
         known |= zip(map(digest, documents), await self._embedder.aembed_documents(documents), strict=True)
         asked = {text: await self._embedder.aembed_query(text) for text in queries}
-        return [_completed(draft, known, asked) for draft in drafts]
+        return _completed(operations, wanted, known, asked)
 
     async def in_thread(self, act: Callable[[], T]) -> T:
         """Run something that may wait for a disk outside the event loop."""
         return await asyncio.to_thread(act)
 
-    def _known(self, drafts: Sequence[Draft]) -> dict[bytes, Vector]:
+    def _wanted(self, operations: Sequence[Operation]) -> dict[int, list[str]]:
+        """Return the texts that operations want embedded, by the place of the operation."""
+        if self._embedder is None:
+            return {}
+        found = {place: self._texts(operation) for place, operation in enumerate(operations)}
+        return {place: wanted for place, wanted in found.items() if wanted}
+
+    def _texts(self, operation: Operation) -> list[str]:
+        if isinstance(operation, Put) and operation.paths != ():
+            paths = self._fields if operation.paths is None else operation.paths
+            return texts(decode_value(operation.raw), paths)
+        if isinstance(operation, Search) and operation.query and operation.query.mode != "text":
+            return [operation.query.text]
+        return []
+
+    def _known(self, operations: Sequence[Operation], wanted: dict[int, list[str]]) -> dict[bytes, Vector]:
         """Return the vectors that the items about to be replaced have, by the digest of their text."""
         known: dict[bytes, Vector] = {}
-        for draft in drafts:
-            if draft.texts and isinstance(draft.operation, Put):
-                known |= self._items.vectors(draft.operation.namespace, draft.operation.key)
+        for place in wanted:
+            operation = operations[place]
+            if isinstance(operation, Put):
+                known |= self._items.vectors(operation.namespace, operation.key)
         return known
 
 
-def _missing(drafts: Sequence[Draft], known: dict[bytes, Vector]) -> tuple[list[str], list[str]]:
+def _missing(
+    operations: Sequence[Operation], wanted: dict[int, list[str]], known: dict[bytes, Vector]
+) -> tuple[list[str], list[str]]:
     """Return the distinct texts of documents and of queries that have no vector yet."""
     documents: dict[str, None] = {}
     queries: dict[str, None] = {}
-    for draft in drafts:
-        if isinstance(draft.operation, Search):
-            queries |= dict.fromkeys(draft.texts)
+    for place, found in wanted.items():
+        if isinstance(operations[place], Search):
+            queries |= dict.fromkeys(found)
         else:
-            documents |= dict.fromkeys(text for text in draft.texts if digest(text) not in known)
+            documents |= dict.fromkeys(text for text in found if digest(text) not in known)
     return list(documents), list(queries)
 
 
-def _completed(draft: Draft, known: dict[bytes, Vector], asked: dict[str, Vector]) -> Operation:
-    operation = draft.operation
-    if isinstance(operation, Put) and draft.texts:
-        digests = dict.fromkeys(map(digest, draft.texts))
-        return operation._replace(vectors=tuple(Embedded(key, known[key]) for key in digests))
-    if isinstance(operation, Search) and operation.query is not None and draft.texts:
-        return operation._replace(query=operation.query._replace(vector=asked[draft.texts[0]]))
-    return operation
+def _completed(
+    operations: Sequence[Operation],
+    wanted: dict[int, list[str]],
+    known: dict[bytes, Vector],
+    asked: dict[str, Vector],
+) -> list[Operation]:
+    completed = list(operations)
+    for place, found in wanted.items():
+        operation = operations[place]
+        if isinstance(operation, Put):
+            digests = dict.fromkeys(map(digest, found))
+            vectors = tuple(Embedded(one, known[one]) for one in digests)
+            completed[place] = operation._replace(vectors=vectors)
+        elif isinstance(operation, Search) and operation.query is not None:
+            query = operation.query._replace(vector=asked[found[0]])
+            completed[place] = operation._replace(query=query)
+    return completed

@@ -29,9 +29,9 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from langgraph.store.base import ListNamespacesOp
 from typing_extensions import override
 
@@ -53,16 +53,22 @@ from stateroom.testing import drawing
 
 __all__ = ["OPTIONS", "OpenStore", "Setup", "StoreMachine", "embed", "machine"]
 
-PROFILES: Mapping[str, Mapping[str, int]] = {
-    "quick": {"max_examples": 60, "stateful_step_count": 40},
-    "deep": {"max_examples": 2_000, "stateful_step_count": 80},
-}
 PROFILE_VARIABLE = "STATEROOM_HYPOTHESIS_PROFILE"
 
 TEXT_TOLERANCE = 1e-9
 VECTOR_TOLERANCE = 1e-6
 EVERYTHING = 100_000
 ABSENT = ("nowhere",), "nothing"
+
+
+class Effort(NamedTuple):
+    """How many histories to try, of how many calls at most."""
+
+    examples: int
+    steps: int
+
+
+PROFILES: Mapping[str, Effort] = {"quick": Effort(60, 40), "deep": Effort(2_000, 80)}
 
 
 class Setup(NamedTuple):
@@ -105,11 +111,13 @@ def machine(
     options: Sequence[Mapping[str, Any]] = OPTIONS,
     durable: bool | None = None,
     shared: bool | None = None,
+    base: type[StoreMachine] | None = None,
 ) -> type[StoreMachine]:
     """Return a state machine for the stores that ``open_store`` opens; its ``TestCase`` is the test.
 
     ``open_store`` is called again with the same setup to reopen a store that is ``durable``, and for
     a second store on the same data of one that is ``shared``; None believes the store's capabilities.
+    ``base`` may add rules of its own.
     """
     members = {
         "open_store": staticmethod(open_store),
@@ -118,10 +126,16 @@ def machine(
         "shared": shared,
         "__doc__": f"Holds {name} against the reference.",
     }
-    made: type[StoreMachine] = type(name, (StoreMachine,), members)
+    made: type[StoreMachine] = type(name, (base or StoreMachine,), members)
     effort = PROFILES[os.environ.get(PROFILE_VARIABLE, "quick")]
-    # Many rules need a store that can do them, and a busy machine is no defect.
-    made.TestCase.settings = settings(deadline=None, suppress_health_check=list(HealthCheck), **effort)  # type: ignore[arg-type]
+    # A busy machine is no defect; and where a failure comes from is for the reader to find, in less time.
+    made.TestCase.settings = settings(
+        max_examples=effort.examples,
+        stateful_step_count=effort.steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=set(Phase) - {Phase.explain},
+    )
     return made
 
 
@@ -147,7 +161,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.peer = type(self).open_store(self.setup) if is_shared else None
         self.embeds = "embed" in chosen.get("index", {})
         self.newest = 0
-        self.steps = 0
 
     @override
     def teardown(self) -> None:
@@ -253,12 +266,9 @@ class StoreMachine(RuleBasedStateMachine):
         self._flush()
         self.store, self.peer = self.peer, self.store
 
-    @invariant()
-    def content_is_equal(self) -> None:
-        """Compare everything now and then."""
-        self.steps += 1
-        if self.steps % 5 == 0:
-            self.compare_content(self.store)
+    @rule()
+    def compare_everything(self) -> None:
+        self.compare_content(self.store)
 
     def compare_content(self, store: Store) -> None:
         """Compare all items, their order by revision, and all namespaces with the reference."""

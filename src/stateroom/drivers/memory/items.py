@@ -19,7 +19,6 @@ from stateroom.contract.items import (
     Delete,
     Get,
     Items,
-    ListNamespaces,
     Operation,
     Outcome,
     Put,
@@ -84,6 +83,11 @@ class MemoryItems(Items):
     @override
     async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
         return self.apply_each(batches)
+
+    @override
+    def put(self, operation: Put) -> Record:
+        with self._lock:
+            return self._put(operation, self._now())
 
     @override
     def get(self, operation: Get) -> Record | None:
@@ -154,21 +158,19 @@ class MemoryItems(Items):
         return entry.record.revision if entry else None
 
     def _apply(self, operation: Operation, now: int) -> Result:
-        match operation:
-            case Get():
-                return self._get(operation, now)
-            case Put():
-                return self._put(operation, now)
-            case Delete():
-                self._delete(operation)
-                return None
-            case Search():
-                return self._search(operation, now)
-            case Count():
-                return self._count(operation)
-            case ListNamespaces():
-                found = self._tree.namespaces(operation.matches, operation.max_depth)
-                return list(islice(found, operation.offset, operation.offset + operation.limit))
+        if isinstance(operation, Put):
+            return self._put(operation, now)
+        if isinstance(operation, Get):
+            return self._get(operation, now)
+        if isinstance(operation, Delete):
+            self._delete(operation)
+            return None
+        if isinstance(operation, Search):
+            return self._search(operation, now)
+        if isinstance(operation, Count):
+            return self._count(operation)
+        found = self._tree.namespaces(operation.matches, operation.max_depth)
+        return list(islice(found, operation.offset, operation.offset + operation.limit))
 
     def _put(self, operation: Put, now: int) -> Record:
         node = self._tree.find(operation.namespace)

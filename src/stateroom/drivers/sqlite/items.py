@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from stateroom.contract.items import (
     Delete,
     Get,
     Items,
-    ListNamespaces,
     Operation,
     Outcome,
     Put,
@@ -38,7 +36,7 @@ from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.upkeep import Upkeep
 from stateroom.drivers.sqlite.vectors import Vectors
 from stateroom.drivers.sqlite.where import Condition, KeyIndex, Matchers, key_index, where
-from stateroom.drivers.sqlite.writing import delete, put, refresh, sweep
+from stateroom.drivers.sqlite.writing import delete, delete_all, put, put_all, refresh, sweep
 from stateroom.errors import Misconfigured, StateroomError
 from stateroom.model.filter import Filter
 from stateroom.model.item import Hit, Record
@@ -48,6 +46,8 @@ from stateroom.search.index_config import IndexSettings
 from stateroom.search.text import TextIndexing
 
 __all__ = ["SqliteItems"]
+
+T = TypeVar("T")
 
 _GET = f"select {COLUMNS} from {FROM} where n.path = ? and i.key = ?"  # noqa: S608  # constants only
 
@@ -120,6 +120,83 @@ class SqliteItems(Items):
     def apply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
         if not any(isinstance(operation, Put | Delete) for batch in batches for operation in batch):
             return [self._read(batch) for batch in batches]
+        lock = self._db.lock
+        if len(batches) == 1 and lock.acquire(blocking=False):
+            try:
+                if not self._queue:
+                    return [self._write_alone(batches[0])]
+            finally:
+                lock.release()
+        return self._write_together(batches)
+
+    @override
+    async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.apply_each, batches)
+
+    @override
+    def get(self, operation: Get) -> Record | None:
+        return self._db.read(lambda connection: self._get(connection, operation))
+
+    @override
+    def search(self, operation: Search) -> list[Hit]:
+        (hits,) = self._read_all([operation])
+        return hits  # type: ignore[return-value]  # a Search answers hits
+
+    @override
+    def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
+        rows = self._db.read(lambda c: c.execute(_VECTORS, (key, encode(namespace))).fetchall())
+        return {digest: np.frombuffer(embedding, np.float32) for digest, embedding in rows}
+
+    @override
+    def sweep(self, limit: int) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            freed = sweep(connection, self._clock(), limit)
+            self._upkeep.note(connection, freed)
+            return freed
+
+        return self._write(work)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        for index in self._declared.values():
+            connection.execute(index.create)
+        if self._text is not None:
+            self._text.prepare(connection)
+        if self._vectors is not None:
+            self._vectors.prepare(connection)
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some work in a write transaction, in which the refreshes that were answered come first."""
+        if not self._refreshes:
+            return self._db.write(work)
+        expiries = self._refreshes.pending()
+
+        def refresh_and_work(connection: sqlite3.Connection) -> T:
+            refresh(connection, expiries)
+            return work(connection)
+
+        result = self._db.write(refresh_and_work)
+        self._refreshes.written(expiries)
+        return result
+
+    def _flush(self) -> None:
+        """Write pending refreshes; if that fails they stay pending for the next write."""
+        if self._refreshes:
+            self._write(lambda _: None)
+
+    def _write_alone(self, batch: Sequence[Operation]) -> Outcome:
+        def work(connection: sqlite3.Connection) -> list[Result]:
+            results = self._run(connection, batch)
+            self._upkeep.note(connection, len(batch))
+            return results
+
+        try:
+            return self._write(work)
+        except StateroomError as error:
+            return error
+
+    def _write_together(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        """Queue up; whoever gets the lock first writes for everybody who waits."""
         ticket = _Ticket(batches)
         self._queue.append(ticket)
         with self._db.lock:
@@ -130,163 +207,98 @@ class SqliteItems(Items):
         assert ticket.outcomes is not None
         return ticket.outcomes
 
-    @override
-    async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self.apply_each, batches)
-
-    @override
-    def get(self, operation: Get) -> Record | None:
-        row = self._db.row(_GET, (encode(operation.namespace), operation.key))
-        return None if row is None else self._seen(to_record(row), refreshed=operation.refresh)
-
-    @override
-    def search(self, operation: Search) -> list[Hit]:
-        self._make_ready([operation])
-        with self._snapshot([operation]) as connection:
-            return self._search(connection, operation, self._clock(), uncommitted=False)
-
-    @override
-    def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
-        with self._db.reading() as connection:
-            rows = connection.execute(_VECTORS, (key, encode(namespace))).fetchall()
-        return {digest: np.frombuffer(embedding, np.float32) for digest, embedding in rows}
-
-    @override
-    def sweep(self, limit: int) -> int:
-        with self._writing() as connection:
-            freed = sweep(connection, self._clock(), limit)
-            self._upkeep.note(connection, freed)
-        return freed
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        for index in self._declared.values():
-            connection.execute(index.create)
-        if self._text is not None:
-            self._text.prepare(connection)
-        if self._vectors is not None:
-            self._vectors.prepare(connection)
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Begin a write transaction, in which the refreshes that were answered come first."""
-        expiries = self._refreshes.pending()
-        with self._db.writing() as connection:
-            if expiries:
-                refresh(connection, expiries)
-            yield connection
-        self._refreshes.written(expiries)
-
-    def _flush(self) -> None:
-        """Write pending refreshes; if that fails they stay pending for the next write."""
-        if self._refreshes:
-            with self._writing():
-                pass
-
     def _serve(self, tickets: list[_Ticket]) -> None:
-        """Write what several threads want in one commit; if that fails, each on its own."""
-        try:
-            self._commit(tickets)
-        except Exception as failure:  # it is raised in the thread that it belongs to
-            if len(tickets) == 1 and len(tickets[0].batches) == 1:
-                self._settle_failure(tickets[0], failure)
-                return
-            for ticket in tickets:
-                self._serve_alone(ticket)
-
-    def _serve_alone(self, ticket: _Ticket) -> None:
-        outcomes: list[Outcome] = []
-        for batch in ticket.batches:
-            single = _Ticket([batch])
-            self._serve([single])
-            if single.failure is not None:
-                ticket.failure = single.failure
-                return
-            assert single.outcomes is not None
-            outcomes += single.outcomes
-        ticket.outcomes = outcomes
-
-    def _settle_failure(self, ticket: _Ticket, failure: Exception) -> None:
-        if isinstance(failure, StateroomError):
-            ticket.outcomes = [failure]
-        else:
-            ticket.failure = failure
-
-    def _commit(self, tickets: list[_Ticket]) -> None:
+        """Write what several threads want in one commit; if that fails, every batch on its own."""
         batches = [batch for ticket in tickets for batch in ticket.batches]
-        with self._writing() as connection:
-            if len(batches) == 1:
-                outcomes: list[Outcome] = [self._run(connection, batches[0])]
-            else:
-                outcomes = [self._isolated(connection, batch) for batch in batches]
-            self._upkeep.note(connection, sum(map(len, batches)))
-        remaining = iter(outcomes)
-        for ticket in tickets:
-            ticket.outcomes = [next(remaining) for _ in ticket.batches]
-
-    def _isolated(self, connection: sqlite3.Connection, batch: Sequence[Operation]) -> Outcome:
-        connection.execute("savepoint batch")
         try:
-            results: Outcome = self._run(connection, batch)
-        except StateroomError as error:
-            connection.execute("rollback to batch")
-            results = error
-        connection.execute("release batch")
-        return results
+            outcomes = iter(self._write(lambda connection: self._run_isolated(connection, batches)))
+        except Exception:  # whose it is shows when each stands alone
+            for ticket in tickets:
+                try:
+                    ticket.outcomes = [self._write_alone(batch) for batch in ticket.batches]
+                except Exception as failure:  # it is raised in the thread that it belongs to
+                    ticket.failure = failure
+            return
+        for ticket in tickets:
+            ticket.outcomes = [next(outcomes) for _ in ticket.batches]
+
+    def _run_isolated(
+        self, connection: sqlite3.Connection, batches: Sequence[Sequence[Operation]]
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for batch in batches:
+            connection.execute("savepoint batch")
+            try:
+                outcomes.append(self._run(connection, batch))
+            except StateroomError as error:
+                connection.execute("rollback to batch")
+                outcomes.append(error)
+            connection.execute("release batch")
+        self._upkeep.note(connection, sum(map(len, batches)))
+        return outcomes
 
     def _run(self, connection: sqlite3.Connection, batch: Sequence[Operation]) -> list[Result]:
+        """Apply the operations of a batch that writes."""
         now = self._clock()
-        return [self._apply(connection, operation, now, uncommitted=True) for operation in batch]
+        if len(batch) == 1:
+            return [self._apply(connection, batch[0], now, uncommitted=True)]
+        results: list[Result] = []
+        for run in runs(batch):
+            if len(run) == 1:
+                results.append(self._apply(connection, run[0], now, uncommitted=True))
+            elif isinstance(run[0], Put):
+                results += put_all(connection, run, now)  # type: ignore[arg-type]  # a run is of one kind
+            else:
+                delete_all(connection, run)  # type: ignore[arg-type]
+                results += [None] * len(run)
+        return results
 
     def _read(self, batch: Sequence[Operation]) -> Outcome:
         try:
-            self._make_ready(batch)
-            with self._snapshot(batch) as connection:
-                now = self._clock()
-                return [self._apply(connection, operation, now, uncommitted=False) for operation in batch]
+            return self._read_all(batch)
         except StateroomError as error:
             return error
 
-    def _make_ready(self, batch: Sequence[Operation]) -> None:
-        """Bring up to date what a read relies on, as far as nobody has to wait for it."""
+    def _read_all(self, batch: Sequence[Operation]) -> list[Result]:
+        """Apply the operations of a batch that only reads, all to one snapshot."""
+        by_text, by_vector = _kinds_of_search(batch)
         if self._refreshes and self._refreshes.is_due(self._clock()):
             self._flush()
-        if any(isinstance(op, Search) and op.query and op.query.mode != "vector" for op in batch):
+        if by_text:
             self._upkeep.freshen(self._db)
 
-    @contextmanager
-    def _snapshot(self, batch: Sequence[Operation]) -> Iterator[sqlite3.Connection]:
-        """Lend a connection that sees one moment, and the vectors of that moment where they are needed."""
-        searches = [op for op in batch if isinstance(op, Search) and op.query]
-        by_vector = any(op.query and op.query.mode != "text" for op in searches)
-        lock = self._vectors.lock if self._vectors is not None and by_vector else nullcontext()
-        with lock, self._db.reading() as connection:
-            if len(batch) == 1 and isinstance(batch[0], Get | Count):
-                yield connection
-                return
+        def work(connection: sqlite3.Connection) -> list[Result]:
             connection.execute("begin")
-            yield connection
+            now = self._clock()
+            results = [self._apply(connection, operation, now, uncommitted=False) for operation in batch]
             connection.execute("commit")
+            return results
+
+        if by_vector and self._vectors is not None:
+            with self._vectors.lock:
+                return self._db.read(work)
+        return self._db.read(work)
 
     def _apply(
         self, connection: sqlite3.Connection, operation: Operation, now: int, *, uncommitted: bool
     ) -> Result:
-        match operation:
-            case Get(namespace, key, refreshed):
-                row = connection.execute(_GET, (encode(namespace), key)).fetchone()
-                return None if row is None else self._seen(to_record(row), refreshed=refreshed)
-            case Put():
-                return put(connection, operation, now)
-            case Delete():
-                delete(connection, operation, now)
-                return None
-            case Search():
-                return self._search(connection, operation, now, uncommitted=uncommitted)
-            case Count(prefix, condition):
-                sql = self._condition(connection, condition)
-                return count(connection, Scope(connection, prefix), sql, now)
-            case ListNamespaces():
-                return self._namespaces.select(connection, operation, now, uncommitted=uncommitted)
+        if isinstance(operation, Put):
+            return put(connection, operation, now)
+        if isinstance(operation, Get):
+            return self._get(connection, operation)
+        if isinstance(operation, Search):
+            return self._search(connection, operation, now, uncommitted=uncommitted)
+        if isinstance(operation, Delete):
+            delete(connection, operation, now)
+            return None
+        if isinstance(operation, Count):
+            condition = self._condition(connection, operation.filter)
+            return count(connection, Scope(connection, operation.prefix), condition, now)
+        return self._namespaces.select(connection, operation, now, uncommitted=uncommitted)
+
+    def _get(self, connection: sqlite3.Connection, operation: Get) -> Record | None:
+        row = connection.execute(_GET, (encode(operation.namespace), operation.key)).fetchone()
+        return None if row is None else self._seen(to_record(row), refreshed=operation.refresh)
 
     def _search(
         self, connection: sqlite3.Connection, operation: Search, now: int, *, uncommitted: bool
@@ -328,6 +340,39 @@ class SqliteItems(Items):
         if refreshed and record.ttl is not None:
             return self._refreshes.note(record, expiry(now, record.ttl))
         return current
+
+
+def runs(batch: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """Cut a batch into runs of plain puts or plain deletes at different addresses, and single operations."""
+    run: list[Operation] = []
+    addresses: set[tuple[Namespace, str]] = set()
+    for operation in batch:
+        address = _plain_address(operation)
+        if run and (address is None or type(operation) is not type(run[0]) or address in addresses):
+            yield run
+            run, addresses = [], set()
+        if address is None:
+            yield [operation]
+        else:
+            run.append(operation)
+            addresses.add(address)
+    if run:
+        yield run
+
+
+def _plain_address(operation: Operation) -> tuple[Namespace, str] | None:
+    """Return the address of a put or delete without conditions, or None for any other operation."""
+    if isinstance(operation, Put) and not operation.if_absent and operation.if_revision is None:
+        return operation.namespace, operation.key
+    if isinstance(operation, Delete) and operation.if_revision is None:
+        return operation.namespace, operation.key
+    return None
+
+
+def _kinds_of_search(batch: Sequence[Operation]) -> tuple[bool, bool]:
+    """Tell whether a batch searches by text, and whether by vector."""
+    modes = {operation.query.mode for operation in batch if isinstance(operation, Search) and operation.query}
+    return bool(modes & {"text", "hybrid"}), bool(modes & {"vector", "hybrid"})
 
 
 def _declared(index_keys: tuple[str, ...]) -> dict[str, KeyIndex]:

@@ -176,7 +176,5 @@ def _set(connection: sqlite3.Connection, name: str, value: Any) -> None:
 
 
 def _last_removal(connection: sqlite3.Connection) -> int:
-    (last,) = connection.execute(
-        "select coalesce((select seq from sqlite_sequence where name = 'stateroom_removal'), 0)"
-    ).fetchone()
+    (last,) = connection.execute("select coalesce(max(sequence), 0) from stateroom_removal").fetchone()
     return last  # type: ignore[no-any-return]

@@ -34,24 +34,10 @@ class Upkeep:
 
     def freshen(self, database: Database) -> None:
         """Index what a search would have to analyse by itself, unless that meant waiting for a writer."""
-        if self._text is None or not self._is_behind(database):
+        if self._text is None or not database.read(_is_behind):
             return
-        done = False
-        while not done:
-            with database.writing_if_idle() as connection:
-                if connection is None:
-                    return
-                done = self._text.catch_up(connection)
-
-    def _is_behind(self, database: Database) -> bool:
-        with database.reading() as connection:
-            indexed, removed = marks(connection)
-            (behind,) = connection.execute(
-                "select (select count(*) from (select 1 from stateroom_item where revision > ? limit ?)) + "
-                "(select count(*) from (select 1 from stateroom_removal where sequence > ? limit ?))",
-                (indexed, FRESH_MAX + 1, removed, FRESH_MAX + 1),
-            ).fetchone()
-        return behind > FRESH_MAX  # type: ignore[no-any-return]
+        while database.write_if_idle(self._text.catch_up) is False:
+            pass
 
     def _do(self, connection: sqlite3.Connection) -> None:
         self._writes = 0
@@ -70,3 +56,13 @@ class Upkeep:
             "(select max(sequence) from stateroom_removal) - ?)",
             (REMOVALS_KEPT,),
         )
+
+
+def _is_behind(connection: sqlite3.Connection) -> bool:
+    indexed, removed = marks(connection)
+    (behind,) = connection.execute(
+        "select (select count(*) from (select 1 from stateroom_item where revision > ? limit ?)) + "
+        "(select count(*) from (select 1 from stateroom_removal where sequence > ? limit ?))",
+        (indexed, FRESH_MAX + 1, removed, FRESH_MAX + 1),
+    ).fetchone()
+    return behind > FRESH_MAX  # type: ignore[no-any-return]

@@ -133,9 +133,8 @@ class Vectors:
     def _bring_forward(self, connection: sqlite3.Connection) -> None:
         """Apply what was removed and added since the last search."""
         first, last = connection.execute(
-            "select coalesce(min(sequence), 0), "
-            "coalesce((select seq from sqlite_sequence where name = 'stateroom_removal'), 0) "
-            "from stateroom_removal"
+            "select coalesce((select min(sequence) from stateroom_removal), 0), "
+            "coalesce((select max(sequence) from stateroom_removal), 0)"
         ).fetchone()
         if self._last_removal < last and (first == 0 or first > self._last_removal + 1):
             # The log no longer reaches back to where this table stands.

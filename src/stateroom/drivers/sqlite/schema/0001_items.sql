@@ -3,15 +3,15 @@
 -- Namespaces that hold at least one row of item. The path is the labels' UTF-8, each ended by 0x00, so
 -- that a prefix of labels is a range of bytes and byte order is label order.
 create table stateroom_namespace (
-    id integer primary key autoincrement,
+    id integer primary key,
     path blob not null unique
 );
 
 -- One row an item. A put always makes a new row, so the revision is also the order of puts, and text and
--- vectors that are kept by revision can never belong to another value. Autoincrement: a revision is
--- never given out twice, whatever was deleted. Times are microseconds since 1970 UTC, ttl is minutes.
+-- vectors that are kept by revision can never belong to another value. A new revision is greater than
+-- all here and than the setting revision. Times are microseconds since 1970 UTC, ttl is minutes.
 create table stateroom_item (
-    revision integer primary key autoincrement,
+    revision integer primary key,
     namespace_id integer not null,
     key text not null,
     created_at integer not null,
@@ -39,13 +39,16 @@ create table stateroom_vector (
 -- What was replaced or deleted, for those who keep something by revision: the text index, which removes
 -- such documents when it next catches up, and the vectors in the memory of every process.
 create table stateroom_removal (
-    sequence integer primary key autoincrement,
+    sequence integer primary key,
     revision integer not null
 );
 
 create trigger stateroom_item_removed after delete on stateroom_item begin
     insert into stateroom_removal (revision) values (old.revision);
     delete from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535;
+    -- The setting keeps the greatest revision ever when its row goes, so that none is given out twice.
+    update stateroom_setting set value = old.revision
+    where name = 'revision' and not exists (select 1 from stateroom_item where revision > old.revision);
 end;
 
 -- Terms of the items up to the setting text_revision. scope lists the ids of all text_scope rows that
@@ -81,7 +84,7 @@ create table stateroom_setting (
 ) without rowid;
 
 insert into stateroom_setting (name, value)
-values ('text_revision', 0), ('text_removal', 0), ('namespaces_forgotten', 0);
+values ('revision', 0), ('text_revision', 0), ('text_removal', 0), ('namespaces_forgotten', 0);
 
 -- Lets every process see that its list of namespaces is out of date; new ones show by their ids.
 create trigger stateroom_namespace_forgotten after delete on stateroom_namespace begin
