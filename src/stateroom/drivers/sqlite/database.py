@@ -45,12 +45,17 @@ class Database:
         synchronous: str,
         equip: Callable[[sqlite3.Connection], None],
         prepare: Callable[[sqlite3.Connection], None],
+        forked: Callable[[], None],
     ) -> None:
-        """``equip`` is done to every new connection, ``prepare`` once to the writer, after migrations."""
+        """``equip`` is done to every new connection, ``prepare`` once to the writer, after migrations.
+
+        ``forked`` is called in a child process that was forked from this one.
+        """
         self.path = path
         self._synchronous = synchronous
         self._equip = equip
         self._prepare = prepare
+        self._forked = forked
         self._lock = threading.RLock()
         self._readers: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
@@ -167,6 +172,7 @@ class Database:
         _orphans.append((self._readers, self._writer))
         self._lock = threading.RLock()
         self._readers, self._writer = [], None
+        self._forked()
 
     def _connect(self) -> sqlite3.Connection:
         if self.path != MEMORY and not Path(self.path).parent.is_dir():

@@ -93,6 +93,19 @@ class SqliteItems(Items):
         self._clock = clock
         self._matchers = Matchers()
         self._declared = _declared(index_keys)
+        self._settings = settings
+        self._begin()
+        self._db = Database(
+            path,
+            synchronous=synchronous,
+            equip=self._matchers.install,
+            prepare=self._prepare,
+            forked=self._begin,
+        )
+
+    def _begin(self) -> None:
+        """Make what belongs to this process: after a fork, locks and threads of the parent are of no use."""
+        settings = self._settings
         self._text = TextIndex(TextIndexing(settings)) if settings.text else None
         self._vectors = Vectors(settings) if settings.dims else None
         self._ranking = Ranking(self._text, self._vectors)
@@ -101,9 +114,6 @@ class SqliteItems(Items):
         self._upkeep = Upkeep(self._text)
         self._queue: deque[_Ticket] = deque()
         self._threads = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="stateroom-sqlite")
-        self._db = Database(
-            path, synchronous=synchronous, equip=self._matchers.install, prepare=self._prepare
-        )
 
     @override
     def open(self) -> None:

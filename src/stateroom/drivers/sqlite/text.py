@@ -38,12 +38,13 @@ class TextIndex:
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Start over when the file was indexed by other rules than today's."""
-        row = connection.execute(
-            "select value from stateroom_setting where name = 'text_signature'"
-        ).fetchone()
-        if row is not None and row[0].decode() == self.indexing.signature:
+        if self._is_current(connection):
             return
         connection.execute("begin immediate")
+        if self._is_current(connection):
+            # Another process has done so while this one waited.
+            connection.execute("rollback")
+            return
         connection.execute("delete from stateroom_text_document")
         connection.execute("insert into stateroom_text_index (stateroom_text_index) values ('rebuild')")
         connection.execute("delete from stateroom_text_scope")
@@ -51,6 +52,12 @@ class TextIndex:
         _set(connection, "text_removal", _last_removal(connection))
         _set(connection, "text_signature", self.indexing.signature)
         connection.execute("commit")
+
+    def _is_current(self, connection: sqlite3.Connection) -> bool:
+        row = connection.execute(
+            "select value from stateroom_setting where name = 'text_signature'"
+        ).fetchone()
+        return row is not None and row[0].decode() == self.indexing.signature
 
     def catch_up(self, connection: sqlite3.Connection) -> bool:
         """Index what was put and drop what was removed, up to a bound; return whether that was all."""

@@ -45,6 +45,18 @@ class Vectors:
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Pin the number of dimensions on first use; raise ``Misconfigured`` when the file has another."""
+        row = connection.execute("select value from stateroom_setting where name = 'vector_dims'").fetchone()
+        if row is not None and row[0] == self.dims:
+            return
+        connection.execute("begin immediate")
+        try:
+            self._pin(connection)
+            connection.execute("commit")
+        except BaseException:
+            connection.execute("rollback")
+            raise
+
+    def _pin(self, connection: sqlite3.Connection) -> None:
         connection.execute(
             "insert into stateroom_setting (name, value) values ('vector_dims', ?) on conflict do nothing",
             (self.dims,),
