@@ -2,6 +2,7 @@
 
 from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
+from stateroom.stores.base import Store
 from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
@@ -22,6 +23,7 @@ __all__ = [
     "SearchItem",
     "SearchItems",
     "SqliteStore",
+    "Store",
     "__version__",
     "system_clock",
 ]

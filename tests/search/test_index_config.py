@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from stateroom.errors import Misconfigured
-from stateroom.search.index_config import MAX_DIMS, IndexSettings, known_dims, parse_index_config
+from stateroom.search.index_config import (
+    MAX_DIMS,
+    SOME_STORES,
+    IndexSettings,
+    check_index_keys,
+    known_dims,
+    parse_index_config,
+)
 
 
 def embed(texts: list[str]) -> list[list[float]]:
@@ -57,15 +64,45 @@ def test_every_setting_is_kept() -> None:
         "hnsw": True,
         "vector_type": "halfvec",
         "language": "german",
-        "text": False,
+        "text": True,
         "mode": "vector",
         "min_score": -3,
         "vector_cache_mb": 0,
     }
-    settings = parse_index_config(MappingProxyType(config), supports=frozenset({"hnsw", "vector_type"}))
+    settings = parse_index_config(MappingProxyType(config), supports=SOME_STORES)
     assert settings == IndexSettings(
-        8, embed, ("a",), "l2", True, "halfvec", "german", False, "vector", -3.0, 0
+        8, embed, ("a",), "l2", True, "halfvec", "german", True, "vector", -3.0, 0
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["distance_type", "min_score", "vector_cache_mb", "hnsw", "vector_type"])
+def test_a_setting_about_vectors_without_vectors_is_refused(name: str) -> None:
+    values = {
+        "distance_type": "l2",
+        "min_score": 1,
+        "vector_cache_mb": 1,
+        "hnsw": True,
+        "vector_type": "vector",
+    }
+    assert refused({name: values[name]}, supports=SOME_STORES).field == f"index.{name}"
+
+
+def test_a_language_without_text_search_is_refused() -> None:
+    config = {"embed": embed, "dims": 8, "text": False, "language": "german"}
+    assert refused(config).field == "index.language"
+
+
+@pytest.mark.parametrize(
+    ("keys", "field"), [("kind", "index_keys"), ({"a"}, "index_keys"), (["a", 1], "index_keys[1]")]
+)
+def test_index_keys_must_be_a_list_of_strings(keys: Any, field: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        check_index_keys(keys)
+    assert caught.value.field == field
+
+
+def test_index_keys_lose_their_repeats_and_keep_their_order() -> None:
+    assert check_index_keys(["b", "a", "b"]) == ("b", "a")
 
 
 def test_a_setting_that_is_none_counts_as_absent() -> None:

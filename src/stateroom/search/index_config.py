@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -15,10 +15,12 @@ __all__ = [
     "LOCAL",
     "MAX_DIMS",
     "MAX_HNSW_DIMS",
+    "SOME_STORES",
     "DistanceType",
     "IndexSettings",
     "Mode",
     "VectorType",
+    "check_index_keys",
     "check_known_dims",
     "known_dims",
     "parse_index_config",
@@ -30,6 +32,9 @@ Mode = Literal["auto", "text", "vector", "hybrid"]
 
 LOCAL: Final = "local"
 """The ``embed`` setting that means the bundled embedder."""
+
+SOME_STORES: Final = frozenset({"hnsw", "vector_type", "vector_cache_mb"})
+"""Settings that only some stores have a use for."""
 
 MAX_DIMS: Final = 65_536
 MAX_HNSW_DIMS: Final[Mapping[VectorType, int]] = {"vector": 2_000, "halfvec": 4_000}
@@ -73,8 +78,8 @@ def parse_index_config(
 ) -> IndexSettings:
     """Check an ``index`` argument of a store and complete it with the defaults; None is text search alone.
 
-    A setting that is None counts as absent. ``supports`` names those of ``hnsw`` and ``vector_type``
-    that mean something to the store. Raises ``Misconfigured`` (field ``index.<setting>``) for an
+    A setting that is None counts as absent. ``supports`` names those of ``SOME_STORES`` that mean
+    something to the store. Raises ``Misconfigured`` (field ``index.<setting>``) for an
     unknown setting, a wrong value, and a setting that could have no effect.
     """
     if config is None:
@@ -90,7 +95,22 @@ def parse_index_config(
     settings = IndexSettings(**(_completed(checked) | {"index_config": config}))
     _check_dims(settings)
     _check_mode(settings)
+    _check_effect(given, settings)
     return settings
+
+
+def check_index_keys(index_keys: Sequence[str]) -> tuple[str, ...]:
+    """Check the keys whose filters a store is asked to answer from an index; return them without repeats."""
+    if isinstance(index_keys, str) or not isinstance(index_keys, Sequence):
+        raise Misconfigured(
+            f"index_keys must be a list of keys such as ['topic'], not {index_keys!r}", field="index_keys"
+        )
+    for position, key in enumerate(index_keys):
+        if not isinstance(key, str):
+            raise Misconfigured(
+                f"index_keys[{position}] must be a string, not {key!r}", field=f"index_keys[{position}]"
+            )
+    return tuple(dict.fromkeys(index_keys))
 
 
 def known_dims(embed: object) -> int | None:
@@ -120,11 +140,8 @@ def _check_name(name: object, supports: frozenset[str]) -> None:
         raise Misconfigured(
             f"{label} is not a setting; the settings are {', '.join(sorted(_CHECKS))}", field=label
         )
-    if name in ("hnsw", "vector_type") and name not in supports:
-        raise Misconfigured(
-            f"{label} has no effect on this store, whose vector search is always exact; remove it",
-            field=label,
-        )
+    if name in SOME_STORES and name not in supports:
+        raise Misconfigured(f"{label} has no effect on this store; remove it", field=label)
 
 
 def _completed(checked: dict[str, Any]) -> dict[str, Any]:
@@ -167,6 +184,22 @@ def _check_mode(settings: IndexSettings) -> None:
         raise Misconfigured(f"index.mode {mode!r} needs index.embed and index.dims", field="index.mode")
     if mode in ("text", "hybrid") and not settings.text:
         raise Misconfigured(f"index.mode {mode!r} contradicts index.text false", field="index.mode")
+
+
+def _check_effect(given: Mapping[str, Any], settings: IndexSettings) -> None:
+    """Refuse what only means something beside another setting that is not there."""
+    if settings.embed is None:
+        for name in ("distance_type", "min_score", *sorted(SOME_STORES)):
+            if name in given:
+                raise Misconfigured(
+                    f"index.{name} is about vectors, and there are none without index.embed; remove it",
+                    field=f"index.{name}",
+                )
+    if not settings.text and "language" in given:
+        raise Misconfigured(
+            "index.language is about text search, which index.text false turns off; remove one",
+            field="index.language",
+        )
 
 
 def _dims(name: str, value: object) -> int:

@@ -9,7 +9,7 @@ from stateroom.clock import Clock, system_clock
 from stateroom.drivers.memory import MemoryItems
 from stateroom.model.ttl import parse_ttl_config
 from stateroom.search.embedding import make_embedder
-from stateroom.search.index_config import parse_index_config
+from stateroom.search.index_config import check_index_keys, parse_index_config
 from stateroom.stores.base import Store
 
 __all__ = ["InMemoryStore"]
@@ -33,7 +33,7 @@ class InMemoryStore(Store):
     ) -> None:
         settings = parse_index_config(index)
         super().__init__(
-            MemoryItems(settings, index_keys=tuple(index_keys), clock=clock),
+            MemoryItems(settings, index_keys=check_index_keys(index_keys), clock=clock),
             index=settings,
             ttl=parse_ttl_config(ttl),
             index_config=index,

@@ -11,7 +11,7 @@ from stateroom.drivers.sqlite import SqliteItems
 from stateroom.errors import Misconfigured
 from stateroom.model.ttl import parse_ttl_config
 from stateroom.search.embedding import make_embedder
-from stateroom.search.index_config import parse_index_config
+from stateroom.search.index_config import check_index_keys, parse_index_config
 from stateroom.stores.base import Store
 
 __all__ = ["SqliteStore"]
@@ -41,11 +41,13 @@ class SqliteStore(Store):
             raise Misconfigured(
                 f"synchronous is {synchronous!r}; use 'NORMAL' or 'FULL'", field="synchronous"
             )
-        settings = parse_index_config(index)
+        if not os.fspath(path):
+            raise Misconfigured("path is empty; name a file, or use ':memory:'", field="path")
+        settings = parse_index_config(index, supports=frozenset({"vector_cache_mb"}))
         items = SqliteItems(
             os.fspath(path),
             settings,
-            index_keys=tuple(index_keys),
+            index_keys=check_index_keys(index_keys),
             clock=clock,
             synchronous=synchronous,
         )

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import islice
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +44,7 @@ class MemoryItems(Items):
     has to think of them.
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = frozenset(
+    capabilities = frozenset(
         {
             Capability.ATOMIC_BATCH,
             Capability.CONDITIONAL,

@@ -13,7 +13,7 @@ from typing import TypeVar
 from stateroom.drivers.sqlite.migrations import migrate
 from stateroom.errors import Misconfigured, Unavailable
 
-__all__ = ["Database"]
+__all__ = ["MEMORY", "Database"]
 
 T = TypeVar("T")
 
@@ -27,6 +27,7 @@ STATEMENTS_CACHED = 256
 """Compiled statements that each connection keeps."""
 
 MEMORY = ":memory:"
+"""The path of a database that lives in this process, on one connection."""
 
 _open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
 

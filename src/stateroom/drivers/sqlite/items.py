@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ from stateroom.contract.items import (
     Result,
     Search,
 )
-from stateroom.drivers.sqlite.database import Database
+from stateroom.drivers.sqlite.batches import kinds_of_search, runs
+from stateroom.drivers.sqlite.database import MEMORY, Database
 from stateroom.drivers.sqlite.finding import Scope, count, find
 from stateroom.drivers.sqlite.namespaces import Namespaces
 from stateroom.drivers.sqlite.ranking import Asked, Ranking
@@ -79,8 +80,6 @@ class SqliteItems(Items):
     Threads that write at the same time share a commit: whoever gets the lock writes for all that wait.
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
-
     def __init__(
         self,
         path: str,
@@ -90,6 +89,9 @@ class SqliteItems(Items):
         clock: Clock,
         synchronous: str,
     ) -> None:
+        self.capabilities = frozenset(Capability)
+        if path == MEMORY:
+            self.capabilities -= {Capability.DURABLE, Capability.MULTI_PROCESS}
         self._clock = clock
         self._matchers = Matchers()
         self._declared = _declared(index_keys)
@@ -271,7 +273,7 @@ class SqliteItems(Items):
 
     def _read_all(self, batch: Sequence[Operation]) -> list[Result]:
         """Apply the operations of a batch that only reads, all to one snapshot."""
-        by_text, by_vector = _kinds_of_search(batch)
+        by_text, by_vector = kinds_of_search(batch)
         if self._refreshes and self._refreshes.is_due(self._clock()):
             self._flush()
         if by_text:
@@ -350,39 +352,6 @@ class SqliteItems(Items):
         if refreshed and record.ttl is not None:
             return self._refreshes.note(record, expiry(now, record.ttl))
         return current
-
-
-def runs(batch: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """Cut a batch into runs of plain puts or plain deletes at different addresses, and single operations."""
-    run: list[Operation] = []
-    addresses: set[tuple[Namespace, str]] = set()
-    for operation in batch:
-        address = _plain_address(operation)
-        if run and (address is None or type(operation) is not type(run[0]) or address in addresses):
-            yield run
-            run, addresses = [], set()
-        if address is None:
-            yield [operation]
-        else:
-            run.append(operation)
-            addresses.add(address)
-    if run:
-        yield run
-
-
-def _plain_address(operation: Operation) -> tuple[Namespace, str] | None:
-    """Return the address of a put or delete without conditions, or None for any other operation."""
-    if isinstance(operation, Put) and not operation.if_absent and operation.if_revision is None:
-        return operation.namespace, operation.key
-    if isinstance(operation, Delete) and operation.if_revision is None:
-        return operation.namespace, operation.key
-    return None
-
-
-def _kinds_of_search(batch: Sequence[Operation]) -> tuple[bool, bool]:
-    """Tell whether a batch searches by text, and whether by vector."""
-    modes = {operation.query.mode for operation in batch if isinstance(operation, Search) and operation.query}
-    return bool(modes & {"text", "hybrid"}), bool(modes & {"vector", "hybrid"})
 
 
 def _declared(index_keys: tuple[str, ...]) -> dict[str, KeyIndex]:

@@ -33,6 +33,9 @@ class Vectors:
         assert settings.dims is not None
         self.dims = settings.dims
         self._distance_type = settings.distance_type
+        # An embedder in an object or a function has no name to recognise it by.
+        named = {"embed": settings.embed} if isinstance(settings.embed, str) else {}
+        self._pins: dict[str, int | str] = {"dims": settings.dims} | named
         self._budget = settings.vector_cache_mb * 1024 * 1024
         self.lock = threading.RLock()
         self.forget()
@@ -44,9 +47,9 @@ class Vectors:
         self._last_removal = 0
 
     def prepare(self, connection: sqlite3.Connection) -> None:
-        """Pin the number of dimensions on first use; raise ``Misconfigured`` when the file has another."""
-        row = connection.execute("select value from stateroom_setting where name = 'vector_dims'").fetchone()
-        if row is not None and row[0] == self.dims:
+        """Pin dimensions and embedder on first use; raise ``Misconfigured`` when the file has others."""
+        old = _pinned(connection)
+        if all(old.get(name) == value for name, value in self._pins.items()):
             return
         connection.execute("begin immediate")
         try:
@@ -57,22 +60,19 @@ class Vectors:
             raise
 
     def _pin(self, connection: sqlite3.Connection) -> None:
-        connection.execute(
-            "insert into stateroom_setting (name, value) values ('vector_dims', ?) on conflict do nothing",
-            (self.dims,),
-        )
-        (pinned,) = connection.execute(
-            "select value from stateroom_setting where name = 'vector_dims'"
-        ).fetchone()
-        if pinned == self.dims:
-            return
+        old = _pinned(connection)
         if connection.execute("select 1 from stateroom_vector limit 1").fetchone():
-            raise Misconfigured(
-                f"index.dims is {self.dims}, but the file holds vectors of {pinned} dimensions: use the "
-                "embedder that made them, or put the items into a new file",
-                field="index.dims",
-            )
-        connection.execute("update stateroom_setting set value = ? where name = 'vector_dims'", (self.dims,))
+            for name, value in old.items():
+                if name in self._pins and self._pins[name] != value:
+                    raise Misconfigured(
+                        f"index.{name} is {self._pins[name]!r}, but the file holds vectors made with "
+                        f"{value!r}: set index.{name} to that, or put the items into a new file",
+                        field=f"index.{name}",
+                    )
+        connection.executemany(
+            "insert or replace into stateroom_setting (name, value) values (?, ?)",
+            [(f"vector_{name}", value) for name, value in self._pins.items()],
+        )
 
     def ranked(
         self, connection: sqlite3.Connection, query: NDArray[np.float32], keys: list[int] | None
@@ -162,6 +162,14 @@ class Vectors:
         (self._last_id,) = connection.execute(
             "select coalesce(max(id), ?) from stateroom_vector where id > ?", (self._last_id, self._last_id)
         ).fetchone()
+
+
+def _pinned(connection: sqlite3.Connection) -> dict[str, int | str]:
+    """Return what the vectors in the file were made with."""
+    rows = connection.execute(
+        "select substr(name, 8), value from stateroom_setting where name in ('vector_dims', 'vector_embed')"
+    )
+    return {name.decode(): value.decode() if isinstance(value, bytes) else value for name, value in rows}
 
 
 def _blocks(
