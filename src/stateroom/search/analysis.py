@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Final
 
 import Stemmer
@@ -63,11 +64,11 @@ class Analyzer:
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a document's text, in order, with repeats."""
-        known = self._vocabulary.known.get
-        found: list[str] = []
-        for word in _words(text):
-            found += known(word) or self._vocabulary.learn(word)
-        return found
+        words = _words(text)
+        found = list(map(self._vocabulary.known.get, words))
+        if None in found:
+            found = [self._vocabulary.learn(word) for word in words]
+        return list(chain.from_iterable(found))  # type: ignore[arg-type]  # none of them is None now
 
     def query_terms(self, text: str) -> list[str]:
         """Return the distinct terms of a query, in order, at most ``QUERY_TERMS_MAX``.
@@ -111,7 +112,9 @@ class _Vocabulary:
 
     def _terms(self, word: str) -> list[str]:
         if word.isascii():
-            return self._identifier_terms(word)
+            # Most words, and all numbers, have neither connectors nor capitals to look for.
+            plain = word.isalnum() and (word.islower() or word.isdigit())
+            return [self._term(word)] if plain else self._identifier_terms(word)
         found: list[str] = []
         for piece in _CJK_RUN.split(word):
             if _CJK_RUN.fullmatch(piece):

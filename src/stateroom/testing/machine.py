@@ -70,7 +70,7 @@ class Effort(NamedTuple):
     steps: int
 
 
-PROFILES: Mapping[str, Effort] = {"quick": Effort(60, 40), "deep": Effort(2_000, 80)}
+PROFILES: Mapping[str, Effort] = {"quick": Effort(60, 40), "deep": Effort(600, 80)}
 
 
 class Setup(NamedTuple):
@@ -318,7 +318,7 @@ class _TextScore(_Near):
 
 
 class _Stamp(float):
-    """When an item was put: while the clock stands still, stores may count on from items that are gone or not."""
+    """When an item was put: while the clock stands still, a store may count on from items that are gone."""
 
     @override
     def __eq__(self, other: object) -> bool:

@@ -15,7 +15,14 @@ _EVERYTHING = 1_000_000
 
 def state(item: Item | SearchItem, memory: Memory) -> tuple[Any, ...]:
     """Return all that a store keeps of an item."""
-    kept = item.namespace, item.key, item.value, list(item.value), item.created_at, item.updated_at
+    kept: tuple[Any, ...] = (
+        item.namespace,
+        item.key,
+        item.value,
+        list(item.value),
+        item.created_at,
+        item.updated_at,
+    )
     if Capability.CONDITIONAL in memory.capabilities:
         kept += (item.revision,)
     if Capability.TTL in memory.capabilities:

@@ -30,7 +30,7 @@ WALK_LEAST = 4_096
 """Items that a walk with a filter looks at first."""
 
 _OWN = "stateroom_item i indexed by stateroom_item_in_namespace"
-_RECENT = "stateroom_item i indexed by stateroom_item_recent"
+_RECENT = "stateroom_item i not indexed"
 Parameters = tuple[Any, ...]
 
 
@@ -133,7 +133,7 @@ def _straight(
     """Walk one index that is in order already: one namespace's, or everybody's."""
     where, parameters = ("1", ()) if scope.is_all else ("i.namespace_id = ?", (scope.namespace_ids[0],))
     if condition is not None:
-        table = "stateroom_item i" if scope.is_all else _OWN
+        table = _RECENT if scope.is_all else _OWN
         sql = (
             f"select {COLUMNS} from {table} "  # noqa: S608
             "join stateroom_namespace n on n.id = i.namespace_id "

@@ -147,6 +147,15 @@ class SqliteItems(Items):
         return await loop.run_in_executor(self._threads, self.apply_each, batches)
 
     @override
+    def put(self, operation: Put) -> Record:
+        if not self._db.lock.acquire(blocking=False):
+            return super().put(operation)
+        try:
+            return self._write(lambda connection: self._put(connection, operation))
+        finally:
+            self._db.lock.release()
+
+    @override
     def get(self, operation: Get) -> Record | None:
         return self._db.read(lambda connection: self._get(connection, operation))
 
@@ -248,6 +257,11 @@ class SqliteItems(Items):
             connection.execute("release batch")
         self._upkeep.note(connection, sum(map(len, batches)))
         return outcomes
+
+    def _put(self, connection: sqlite3.Connection, operation: Put) -> Record:
+        record = put(connection, operation, self._clock())
+        self._upkeep.note(connection, 1)
+        return record
 
     def _run(self, connection: sqlite3.Connection, batch: Sequence[Operation]) -> list[Result]:
         """Apply the operations of a batch that writes."""

@@ -106,18 +106,21 @@ class _Scopes:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._ids: dict[Namespace, int] = {}
-        self._changes: Counter[int] = Counter()
-        self._lengths: Counter[int] = Counter()
+        self._lineages: dict[bytes, str] = {}
+        self._changes: Counter[str] = Counter()
+        self._lengths: Counter[str] = Counter()
 
     def add(self, documents: Iterable[tuple[int, bytes, list[str]]]) -> None:
         """Add documents to the index, and to the sums of every scope that they are in."""
         rows = []
         for revision, path, terms in documents:
-            numbers = [self._id(namespace) for namespace in _lineage(decode(path))]
-            for number in numbers:
-                self._changes[number] += 1
-                self._lengths[number] += len(terms)
-            rows.append((revision, " ".join(map(str, numbers)), pack(terms), len(terms)))
+            scope = self._lineages.get(path)
+            if scope is None:
+                numbers = [self._id(namespace) for namespace in _lineage(decode(path))]
+                scope = self._lineages[path] = " ".join(map(str, numbers))
+            self._changes[scope] += 1
+            self._lengths[scope] += len(terms)
+            rows.append((revision, scope, pack(terms), len(terms)))
         self._connection.executemany(
             "insert into stateroom_text_document (revision, scope, terms, length) values (?, ?, ?, ?)", rows
         )
@@ -128,30 +131,38 @@ class _Scopes:
 
     def remove(self, scope: str, length: int) -> None:
         """Take a document out of the sums of the scopes that it was in."""
-        for number in map(int, scope.split()):
-            self._changes[number] -= 1
-            self._lengths[number] -= length
+        self._changes[scope] -= 1
+        self._lengths[scope] -= length
 
     def write(self) -> None:
         """Write the sums."""
+        documents: Counter[int] = Counter()
+        lengths: Counter[int] = Counter()
+        for scope, change in self._changes.items():
+            for number in map(int, scope.split()):
+                documents[number] += change
+                lengths[number] += self._lengths[scope]
         self._connection.executemany(
             "update stateroom_text_scope set documents = documents + ?, length = length + ? where id = ?",
-            [(change, self._lengths[number], number) for number, change in self._changes.items()],
+            [(change, lengths[number], number) for number, change in documents.items()],
         )
 
     def _id(self, namespace: Namespace) -> int:
         number = self._ids.get(namespace)
         if number is None:
-            path = encode(namespace)
-            self._connection.execute(
-                "insert into stateroom_text_scope (path, documents, length) values (?, 0, 0) "
-                "on conflict do nothing",
-                (path,),
-            )
-            (number,) = self._connection.execute(
-                "select id from stateroom_text_scope where path = ?", (path,)
-            ).fetchone()
-            self._ids[namespace] = number
+            number = self._ids[namespace] = self._stored_id(encode(namespace))
+        return number
+
+    def _stored_id(self, path: bytes) -> int:
+        row = self._connection.execute(
+            "select id from stateroom_text_scope where path = ?", (path,)
+        ).fetchone()
+        if row is not None:
+            return row[0]  # type: ignore[no-any-return]
+        number = self._connection.execute(
+            "insert into stateroom_text_scope (path, documents, length) values (?, 0, 0)", (path,)
+        ).lastrowid
+        assert number is not None
         return number
 
 

@@ -16,7 +16,7 @@ from stateroom.errors import (
     StateroomError,
 )
 from stateroom.model.limits import BATCH_OPERATIONS_MAX
-from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
+from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems, StoreOperation
 from stateroom.testing.harness import Harness, Memory, Opens, Script, ask
 from stateroom.testing.needs import needs
 from stateroom.testing.snapshot import snapshot
@@ -116,7 +116,7 @@ class BatchSuite(Harness):
     ) -> None:
         memory.put(("a",), "kept", {"n": 1})
         before = snapshot(memory, "word")
-        operations = [
+        operations: list[StoreOperation] = [
             PutItem(("a",), "new", {"t": "word"}),
             DeleteItem(("a",), "kept"),
             PutOp(("b",), "k", {}),
@@ -132,7 +132,7 @@ class BatchSuite(Harness):
         memory.put(("a",), "changed", {"t": "giraffe"})
         memory.put(("a",), "deleted", {"t": "zebra"})
         before = snapshot(memory, "giraffe", "zebra", "okapi")
-        operations = [
+        operations: list[StoreOperation] = [
             PutItem(("a",), "changed", {"t": "okapi"}),
             DeleteItem(("a",), "deleted"),
             PutItem(("new",), "k", {"t": "okapi"}),
@@ -159,11 +159,11 @@ class BatchSuite(Harness):
         assert [hit.value["n"] for hit in memory.search(())] == [2, 1, 0]
         assert memory.list_namespaces() == [("b",)]
 
-    @pytest.mark.parametrize("operation", [None, "get", ("a", "k"), {"op": "get"}, object()])
-    def test_an_unknown_operation_is_refused(self, memory: Memory, operation: object) -> None:
-        with pytest.raises(InvalidInput) as caught:
-            memory.call("batch", [PutItem(("a",), "k", {}), operation])
-        assert (caught.value.code, caught.value.field) == ("invalid_input", "ops")
+    def test_an_unknown_operation_is_refused(self, memory: Memory) -> None:
+        for operation in (None, "get", ("a", "k"), {"op": "get"}, object()):
+            with pytest.raises(InvalidInput) as caught:
+                memory.call("batch", [PutItem(("a",), "k", {}), operation])
+            assert (caught.value.code, caught.value.field) == ("invalid_input", "ops")
         assert memory.count(()) == 0
 
     def test_the_largest_batch_is_applied_and_one_operation_more_refused(self, memory: Memory) -> None:

@@ -64,25 +64,20 @@ class IndexingSuite(Harness):
         assert found_by(memory, words) == set()
 
     @needs(Capability.TEXT)
-    @pytest.mark.parametrize(("paths", "words"), PATHS, ids=[",".join(paths) for paths, _ in PATHS])
-    def test_a_put_may_name_the_paths_that_are_found(
-        self, memory: Memory, paths: list[str], words: set[str]
-    ) -> None:
-        memory.put(("a",), "k", DEEP, index=paths)
-        assert found_by(memory, WORDS) == words
+    def test_a_put_may_name_the_paths_that_are_found(self, memory: Memory) -> None:
+        for paths, words in PATHS:
+            memory.put(("a",), "k", DEEP, index=paths)
+            assert found_by(memory, WORDS) == words, paths
         memory.put(("a",), "k", DEEP)
         assert found_by(memory, WORDS) == WORDS
-        memory.put_item(("a",), "k", DEEP, paths)
-        assert found_by(memory, WORDS) == words
+        memory.put_item(("a",), "k", DEEP, ["title"])
+        assert found_by(memory, WORDS) == {"giraffe"}
 
     @needs(Capability.TEXT)
-    @pytest.mark.parametrize(("paths", "words"), PATHS[:5], ids=[",".join(paths) for paths, _ in PATHS[:5]])
-    def test_the_store_may_be_told_which_paths_are_found(
-        self, opens: Opens, paths: list[str], words: set[str]
-    ) -> None:
-        memory = opens(index={"fields": paths})
+    def test_the_store_may_be_told_which_paths_are_found(self, opens: Opens) -> None:
+        memory = opens(index={"fields": ["title", "body.notes[*]"]})
         memory.put(("a",), "k", DEEP)
-        assert found_by(memory, WORDS) == words
+        assert found_by(memory, WORDS) == {"giraffe", "okapi", "lemur"}
         memory.put(("a",), "k", DEEP, index=["tags[1]"])
         assert found_by(memory, WORDS) == {"gnu"}
 
@@ -205,7 +200,7 @@ class IndexingSuite(Harness):
     def test_a_refused_put_embeds_nothing(self, opens: Opens) -> None:
         embed = Coordinates()
         memory = opens(index={"embed": embed, "dims": 2})
-        good, bad = PutItem(("a",), "k", {"t": "1 0"}), PutItem(("a",), "bad", {"t": b"x"})  # type: ignore[dict-item]
+        good, bad = PutItem(("a",), "k", {"t": "1 0"}), PutItem(("a",), "bad", {"t": b"x"})
         with pytest.raises(ValueError, match="value"):
             memory.batch([good, bad])
         assert embed.documents == []

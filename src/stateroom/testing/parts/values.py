@@ -149,13 +149,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
 class ValuesSuite(Harness):
     """Values are JSON objects: what comes out equals what went in, and nobody shares it."""
 
-    @pytest.mark.parametrize("value", ROUND_TRIPS.values(), ids=ROUND_TRIPS)
-    def test_a_value_comes_out_as_it_went_in(self, memory: Memory, value: dict[str, Any]) -> None:
-        memory.put(("a",), "k", value)
-        (hit,) = memory.search(("a",))
-        for out in (memory.read(("a",), "k").value, hit.value):
-            # The text tells apart what `==` takes for the same: 1 and 1.0 and true, 0.0 and -0.0, the order.
-            assert repr(out) == repr(value)
+    def test_a_value_comes_out_as_it_went_in(self, memory: Memory) -> None:
+        for name, value in ROUND_TRIPS.items():
+            memory.put(("a", name), name, value)
+        found = {hit.key: hit.value for hit in memory.search(("a",), limit=100)}
+        for name, value in ROUND_TRIPS.items():
+            # The text tells apart what `==` takes for the same: 1, 1.0 and true, 0.0 and -0.0, any order.
+            assert repr(memory.read(("a", name), name).value) == repr(value), name
+            assert repr(found[name]) == repr(value), name
 
     def test_the_order_of_keys_is_kept_at_every_level(self, memory: Memory) -> None:
         memory.put(("a",), "k", {"z": 1, "a": {"y": 1, "b": 2, "10": 3, "9": 4}, "m": [{"q": 1, "c": 2}]})

@@ -25,7 +25,6 @@ create table stateroom_item (
 
 create unique index stateroom_item_address on stateroom_item (namespace_id, key);
 create index stateroom_item_in_namespace on stateroom_item (namespace_id, revision, expires_at);
-create index stateroom_item_recent on stateroom_item (revision, namespace_id, expires_at);
 create index stateroom_item_expiry on stateroom_item (expires_at) where expires_at is not null;
 create index stateroom_item_exotic on stateroom_item (exotic) where exotic = 1;
 
@@ -44,7 +43,11 @@ create table stateroom_removal (
 );
 
 create trigger stateroom_item_removed after delete on stateroom_item begin
-    insert into stateroom_removal (revision) values (old.revision);
+    insert into stateroom_removal (revision) select old.revision
+    where exists (select 1 from stateroom_text_document where revision = old.revision)
+    or exists (
+        select 1 from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535
+    );
     delete from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535;
     -- The setting keeps the greatest revision ever when its row goes, so that none is given out twice.
     update stateroom_setting set value = old.revision

@@ -1,0 +1,103 @@
+"""A program that uses one store file from many processes at once, and prints what each of them reports.
+
+python tests/cases/processes.py TASK FILE
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
+from typing import Final
+
+from stateroom import SqliteStore
+from stateroom.errors import Conflict
+
+N: Final = ("a", "b")
+NOTE: Final = "/n.md"
+PROCESSES: Final = 12
+EDITORS: Final = 4
+EDITS: Final = 5
+
+
+def set_up(store: SqliteStore, name: str) -> list[str]:
+    """Set the file up and remember who did."""
+    store.setup()
+    store.put(N, name, {"by": name})
+    return [name]
+
+
+def edit(store: SqliteStore, name: str) -> list[str]:
+    """Try some edits of one text, once each; return those that succeeded."""
+    done = []
+    for number in range(EDITS):
+        item = f"{name}-{number}"
+        if _edited(store, item):
+            done.append(item)
+    return done
+
+
+def edit_until_done(store: SqliteStore, name: str) -> list[str]:
+    """Make some edits of one text, each again for as long as others come in between."""
+    items = [f"{name}-{number}" for number in range(EDITS)]
+    for item in items:
+        while not _edited(store, item):
+            pass
+    return items
+
+
+def _edited(store: SqliteStore, item: str) -> bool:
+    found = store.get(N, NOTE)
+    assert found is not None
+    text = found.value["text"].replace("HEAD|", f"HEAD|\n{item}", 1)
+    try:
+        store.put(N, NOTE, {"text": text}, if_revision=found.revision)
+    except Conflict:
+        return False
+    return True
+
+
+Task = Callable[[SqliteStore, str], list[str]]
+TASKS: Final[Mapping[str, tuple[Task, int]]] = {
+    "set-up": (set_up, PROCESSES),
+    "edit": (edit, EDITORS),
+    "edit-until-done": (edit_until_done, EDITORS),
+}
+
+
+def work(task: Task, file: str, name: str, start: Barrier, reports: SimpleQueue[str]) -> None:
+    """Open the file together with all others, do the task, and report."""
+    try:
+        start.wait()
+        with SqliteStore(file) as store:
+            done = task(store, name)
+        reports.put("".join(f"{item}\n" for item in done))
+    except BaseException:
+        reports.put(f"failed: {traceback.format_exc()}\n")
+        raise
+
+
+def main(name: str, file: str) -> int:
+    """Run the task in as many processes as it takes, and print their reports; return how many failed."""
+    task, number = TASKS[name]
+    # Forked, so that all begin at the same moment and not when each has imported what it needs.
+    context = multiprocessing.get_context("fork")
+    start, reports = context.Barrier(number), context.SimpleQueue()
+    processes = [
+        context.Process(target=work, args=(task, file, f"process-{each}", start, reports))
+        for each in range(number)
+    ]
+    for process in processes:
+        process.start()
+    for _ in processes:
+        sys.stdout.write(reports.get())
+    for process in processes:
+        process.join()
+    return sum(process.exitcode != 0 for process in processes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

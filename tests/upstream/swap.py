@@ -1,0 +1,308 @@
+"""Run LangGraph's own tests of its stores with Stateroom's stores in their place.
+
+    python tests/upstream/swap.py path/to/langgraph [arguments for pytest]
+
+The path is a checkout of LangGraph's repository. Nothing of it is changed: its test files are copied to a
+temporary folder and collected from there by pytest, with this module as a plug-in that puts our classes
+under the names that the tests use. The tests that are known to fail, each with its reason, are listed in
+``MEMORY_EXPECTED`` and ``SQLITE_EXPECTED``; a run fails if one of them passes, fails in another way or is
+not there, and if any other test fails or is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import pytest
+
+from stateroom import InMemoryStore, SqliteStore
+
+INTERNALS = "internals of another class"
+RULE = "a rule of ours"
+SIGNED = "a divergence we sign"
+
+PASSED = "passed"
+PASSED_WITHOUT = "passed without opening a store of ours"
+FAILED_AS_EXPECTED = "failed as expected"
+GOOD = {PASSED, PASSED_WITHOUT, FAILED_AS_EXPECTED}
+
+
+class Expected(NamedTuple):
+    """A test that must fail, in every parametrisation, with one kind of exception."""
+
+    test: str
+    kind: str
+    reason: str
+    raises: type[BaseException] = AssertionError
+
+
+class Suite(NamedTuple):
+    """Test files of one LangGraph library, and what stands for each of its classes."""
+
+    library: str
+    files: tuple[str, ...]
+    swaps: Mapping[str, type]
+    expected: tuple[Expected, ...]
+
+
+class Opened:
+    """How many stores of ours have been opened, so that a test that never opens one is seen."""
+
+    count = 0
+
+
+def _counted(store: type) -> type:
+    def __init__(self: Any, *args: Any, **options: Any) -> None:
+        Opened.count += 1
+        store.__init__(self, *args, **_translated(options))  # type: ignore[misc]
+
+    return type(store.__name__, (store,), {"__init__": __init__})
+
+
+def _translated(options: dict[str, Any]) -> dict[str, Any]:
+    """Spell ``text_fields``, which LangGraph's SQLite tests write for ``fields``, as its documents do."""
+    index = dict(options.get("index") or {})
+    if "text_fields" in index:
+        index["fields"] = index.pop("text_fields")
+        options = options | {"index": index}
+    return options
+
+
+CountedSqliteStore: Any = _counted(SqliteStore)
+
+
+class AsyncCostume:
+    """A ``SqliteStore`` as LangGraph's ``AsyncSqliteStore``, whose set-up and sweeping are awaited."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        return cls(CountedSqliteStore.from_conn_string(conn_string, **options))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def __aenter__(self) -> Self:
+        await self._store.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._store.__aexit__(kind, error, trace)
+
+    async def setup(self) -> None:
+        await self._store.asetup()
+
+    async def sweep_ttl(self) -> int:
+        return await self._store.asweep_ttl()
+
+    async def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> object:
+        return self._store.start_ttl_sweeper(sweep_interval_minutes)
+
+    async def stop_ttl_sweeper(self) -> bool:
+        return await asyncio.to_thread(self._store.stop_ttl_sweeper)
+
+
+MEMORY_EXPECTED = (
+    Expected(
+        "tests/test_store.py::test_embed_with_path",
+        SIGNED,
+        "its last lines want an item put with index=False in the answer to a query, without a score; "
+        "ours returns no item that a query cannot match",
+    ),
+)
+
+SQLITE_EXPECTED = (
+    Expected(
+        "tests/test_async_store.py::test_no_running_loop",
+        SIGNED,
+        "it wants sync calls inside a running event loop to raise InvalidStateError; ours work",
+        pytest.fail.Exception,
+    ),
+    Expected(
+        "tests/test_store.py::test_vector_store_initialization",
+        INTERNALS,
+        "it reads store.embeddings, and the tables of LangGraph's schema through store.conn",
+        AttributeError,
+    ),
+    Expected(
+        "tests/test_store.py::test_nonnull_migrations",
+        INTERNALS,
+        "it reads the SQL statements of SqliteStore.MIGRATIONS",
+        AttributeError,
+    ),
+    Expected(
+        "tests/test_store.py::test_sql_injection_vulnerability",
+        RULE,
+        "it wants a filter key with quotes refused; ours is a literal key, bound as a parameter, that no "
+        "item has: the answer is empty",
+        pytest.fail.Exception,
+    ),
+    Expected(
+        "tests/test_store.py::test_sql_injection_filter_values",
+        RULE,
+        "its fourth value holds a NUL character and is wanted to match nothing; ours refuses NUL everywhere",
+        ValueError,
+    ),
+    Expected(
+        "tests/test_store.py::test_numeric_filter_safety",
+        RULE,
+        "it filters by infinity and NaN; ours refuses operands that are no JSON",
+        ValueError,
+    ),
+    Expected(
+        "tests/test_store.py::test_filter_keys_with_hyphens_and_digits",
+        RULE,
+        "it wants the filter key 'user.access-level' to look inside 'user'; ours is the literal key, as it "
+        "is in LangGraph's other stores",
+    ),
+    Expected(
+        "tests/test_ttl.py::test_ttl_override_default",
+        RULE,
+        "it counts on reads that do not refresh although nothing was configured; ours refresh by default, "
+        "as LangGraph's documentation of TTLConfig has it",
+    ),
+)
+
+SUITES: Mapping[str, Suite] = {
+    "memory": Suite(
+        "libs/checkpoint",
+        ("tests/test_store.py",),
+        {"InMemoryStore": _counted(InMemoryStore)},
+        MEMORY_EXPECTED,
+    ),
+    "memory-on-sqlite": Suite(
+        "libs/checkpoint", ("tests/test_store.py",), {"InMemoryStore": CountedSqliteStore}, MEMORY_EXPECTED
+    ),
+    "sqlite": Suite(
+        "libs/checkpoint-sqlite",
+        ("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py"),
+        {"SqliteStore": CountedSqliteStore, "AsyncSqliteStore": AsyncCostume},
+        SQLITE_EXPECTED,
+    ),
+}
+
+CONFIGURATION = """\
+[pytest]
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+markers = flaky(retries): LangGraph's mark for tests that depend on the time they take
+"""
+
+
+class Swap:
+    """The plug-in for one suite."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.suite = SUITES[name]
+        self.outcomes: dict[str, str] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Put our classes in, and mark what is expected to fail."""
+        modules = {item.module for item in items if isinstance(item, pytest.Function)}
+        for name, ours in self.suite.swaps.items():
+            holders = [module for module in modules if hasattr(module, name)]
+            if not holders:
+                raise pytest.UsageError(f"{self.name}: no test file uses {name}, so nothing was swapped")
+            for module in holders:
+                setattr(module, name, ours)
+        for expected in self.suite.expected:
+            marked = [item for item in items if item.nodeid.partition("[")[0] == expected.test]
+            if not marked:
+                raise pytest.UsageError(f"{self.name}: {expected.test} is expected to fail and is not there")
+            for item in marked:
+                reason = f"{expected.kind}: {expected.reason}"
+                item.add_marker(pytest.mark.xfail(reason=reason, raises=expected.raises, strict=True))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Note when a test passed without opening a store of ours, which proves nothing about it."""
+        before = Opened.count
+        result = yield
+        if Opened.count == before and self.outcomes.get(item.nodeid) == PASSED:
+            self.outcomes[item.nodeid] = PASSED_WITHOUT
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the outcome of a test; what its set-up and tear-down do matters when they fail or skip."""
+        if report.when != "call" and report.passed:
+            return
+        is_expected = report.skipped and hasattr(report, "wasxfail")
+        self.outcomes[report.nodeid] = FAILED_AS_EXPECTED if is_expected else report.outcome
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail for a skipped test too: it proves as little as a failed one."""
+        if session.exitstatus == pytest.ExitCode.OK and not set(self.outcomes.values()) <= GOOD:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say how many there were of each, by file and class."""
+        seen: dict[str, Counter[str]] = {}
+        for test, outcome in self.outcomes.items():
+            seen.setdefault(test.rpartition("::")[0], Counter())[outcome] += 1
+        for place, outcomes in seen.items():
+            counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+            terminalreporter.write_line(f"{self.name}: {place}: {counts}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take the name of the suite."""
+    parser.addoption("--suite", choices=list(SUITES), required=True, help="which stores stand in for which")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the plug-in of the suite."""
+    config.pluginmanager.register(Swap(config.getoption("--suite")))
+
+
+def run(checkout: Path, name: str, arguments: list[str]) -> int:
+    """Run one suite in a process of its own, on a copy of the test files; return its exit code."""
+    suite = SUITES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(checkout / suite.library / "tests", Path(folder, "tests"))
+        Path(folder, "pytest.ini").write_text(CONFIGURATION, encoding="utf-8")
+        path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        command = [sys.executable, "-m", "pytest", "-q", "-rxX", "-p", "swap", "--suite", name]
+        return subprocess.run(
+            [*command, *arguments, *suite.files],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            check=False,
+        ).returncode
+
+
+def main(arguments: list[str]) -> int:
+    """Run every suite, and return 0 if all went as expected."""
+    if not arguments or arguments[0].startswith("-"):
+        sys.exit("usage: python tests/upstream/swap.py path/to/langgraph [arguments for pytest]")
+    checkout, *others = arguments
+    for suite in SUITES.values():
+        for file in suite.files:
+            if not Path(checkout, suite.library, file).is_file():
+                sys.exit(f"{checkout} is no checkout of LangGraph: {suite.library}/{file} is not there")
+    for module in ("langgraph.store.sqlite", "pytest_asyncio", "pytest_mock"):
+        if importlib.util.find_spec(module) is None:
+            sys.exit(
+                f"LangGraph's tests import {module}, which is not installed; see tests/upstream/README.md"
+            )
+    return max([run(Path(checkout).resolve(), name, others) for name in SUITES])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
