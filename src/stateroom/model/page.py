@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from stateroom.errors import InvalidPage, LimitExceeded
 from stateroom.model.limits import PAGE_NUMBER_MAX
 from stateroom.model.text import show
 
-__all__ = ["check_max_depth", "check_page"]
+__all__ = ["ROWS_MAX", "check_max_depth", "check_page"]
 
 
-def check_page(limit: int, offset: int) -> None:
-    """Raise InvalidPage unless both are integers from 0, LimitExceeded above what databases count to.
+ROWS_MAX: Final = 2**61
+"""More rows than any store holds, and little enough that a limit and an offset can be added anywhere."""
 
-    A limit of 0 is a page of nothing, not a page without a limit.
+
+def check_page(limit: int, offset: int) -> tuple[int, int]:
+    """Return both, at most ``ROWS_MAX``; raise InvalidPage unless they are integers from 0.
+
+    A limit of 0 is a page of nothing, not a page without a limit. Above what databases count to
+    LimitExceeded is raised.
     """
     _check_count(limit, "limit", least=0)
     _check_count(offset, "offset", least=0)
+    return min(limit, ROWS_MAX), min(offset, ROWS_MAX)
 
 
 def check_max_depth(max_depth: int | None) -> None:

@@ -349,10 +349,10 @@ def _listing(
     offset: int,
 ) -> ListNamespacesOp:
     conditions = []
-    if prefix:
-        conditions.append(MatchCondition("prefix", tuple(prefix)))
-    if suffix:
-        conditions.append(MatchCondition("suffix", tuple(suffix)))
+    if prefix is not None:
+        conditions.append(MatchCondition("prefix", prefix))
+    if suffix is not None:
+        conditions.append(MatchCondition("suffix", suffix))
     return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
 
 

@@ -173,12 +173,12 @@ class Translation:
 
     def search(self, search: SearchItems) -> Search:
         """Check a search and settle its mode; the text of a vector query is still to be embedded."""
-        check_page(search.limit, search.offset)
+        limit, offset = check_page(search.limit, search.offset)
         operation = Search(
             check_namespace(search.namespace_prefix, field="namespace_prefix"),
             parse_filter(search.filter),
-            search.limit,
-            search.offset,
+            limit,
+            offset,
             self.refreshes(search.refresh_ttl),
         )
         mode = self._mode(search.mode)
@@ -200,17 +200,16 @@ class Translation:
 
     def list_namespaces(self, operation: ListNamespacesOp) -> ListNamespaces:
         """Check a listing of namespaces."""
-        check_page(operation.limit, operation.offset)
+        limit, offset = check_page(operation.limit, operation.offset)
         check_max_depth(operation.max_depth)
         return ListNamespaces(
             tuple(
-                check_match(condition.match_type, condition.path)
+                check_match(condition.match_type, condition.path, _side(condition.match_type))
                 for condition in operation.match_conditions or ()
-                if condition.path
             ),
             operation.max_depth,
-            operation.limit,
-            operation.offset,
+            limit,
+            offset,
         )
 
     def refreshes(self, refresh: bool | None) -> bool:
@@ -236,6 +235,11 @@ class Translation:
     def _require(self, capability: Capability, field: str) -> None:
         if capability not in self._capabilities:
             raise NotSupported(f"{field}: this store does not support {capability.value}", field=field)
+
+
+def _side(match_type: object) -> str:
+    """Return the argument of ``list_namespaces`` that a condition comes from."""
+    return str(match_type) if match_type in ("prefix", "suffix") else "path"
 
 
 def _check_query(query: object) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeAlias
+from itertools import repeat
+from typing import Any, Final, Protocol, TypeAlias
 
 import pytest
 from typing_extensions import override
@@ -20,7 +22,7 @@ from stateroom.stores.base import Store
 from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.operations import StoreOperation
 
-__all__ = ["Call", "Harness", "Memory", "Opened", "Opens", "Script", "ask"]
+__all__ = ["MEET", "Async", "Call", "Harness", "Memory", "Opened", "Opens", "Script", "Sync", "ask"]
 
 
 class Opened(Protocol):
@@ -47,6 +49,13 @@ Call: TypeAlias = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 Script: TypeAlias = Generator[Call, Any, Any]
 """A caller of its own: it yields calls, is sent their results, and is thrown their errors."""
+
+
+MEET: Final[Call] = "", (), {}
+"""What a script yields to wait until every other one that runs beside it has come to its own ``MEET``."""
+
+MEETING_SECONDS: Final = 30.0
+"""How long threads wait for each other; longer means that one of them has failed."""
 
 
 def ask(method: str, /, *args: Any, **options: Any) -> Call:
@@ -131,7 +140,7 @@ class Memory(ABC):
         self.call("close")
 
 
-class _Sync(Memory):
+class Sync(Memory):
     """The sync methods; callers that run together have a thread each."""
 
     @override
@@ -140,15 +149,17 @@ class _Sync(Memory):
 
     @override
     def together(self, scripts: Sequence[Script]) -> list[Any]:
+        barrier = threading.Barrier(len(scripts), timeout=MEETING_SECONDS)
         with ThreadPoolExecutor(len(scripts)) as threads:
-            return list(threads.map(self._outcome, scripts))
+            return list(threads.map(self._outcome, scripts, repeat(barrier)))
 
-    def _outcome(self, script: Script) -> Any:
+    def _outcome(self, script: Script, barrier: threading.Barrier) -> Any:
         try:
             method, args, options = next(script)
             while True:
                 try:
-                    result = self.call(method, *args, **options)
+                    meets = method == MEET[0]
+                    result = barrier.wait() if meets else self.call(method, *args, **options)
                 except StateroomError as error:
                     method, args, options = script.throw(error)
                 else:
@@ -159,7 +170,7 @@ class _Sync(Memory):
             return error
 
 
-class _Async(Memory):
+class Async(Memory):
     """The async methods; callers that run together have a task each on one event loop."""
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
@@ -173,19 +184,21 @@ class _Async(Memory):
     @override
     def together(self, scripts: Sequence[Script]) -> list[Any]:
         async def gathered() -> list[Any]:
-            return await asyncio.gather(*map(self._outcome, scripts))
+            barrier = asyncio.Barrier(len(scripts))
+            return await asyncio.gather(*(self._outcome(script, barrier) for script in scripts))
 
         return self._loop.run_until_complete(gathered())
 
     async def _call(self, method: str, /, *args: Any, **options: Any) -> Any:
         return await getattr(self.store, f"a{method}")(*args, **options)
 
-    async def _outcome(self, script: Script) -> Any:
+    async def _outcome(self, script: Script, barrier: asyncio.Barrier) -> Any:
         try:
             method, args, options = next(script)
             while True:
                 try:
-                    result = await self._call(method, *args, **options)
+                    meets = method == MEET[0]
+                    result = await (barrier.wait() if meets else self._call(method, *args, **options))
                 except StateroomError as error:
                     method, args, options = script.throw(error)
                 else:
@@ -244,11 +257,11 @@ class Harness:
             return open_store(**({"clock": clock} | options))
 
         with ExitStack() as closing:
-            make: Callable[[Store], Memory] = _Sync
+            make: Callable[[Store], Memory] = Sync
             if request.param == "async":
                 # Not through the runner's own `run`, which spells out every result.
                 loop = closing.enter_context(asyncio.Runner()).get_loop()
-                make = partial(_Async, loop=loop)
+                make = partial(Async, loop=loop)
             yield Opens(opened, make, closing)
 
     @pytest.fixture

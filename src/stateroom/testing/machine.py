@@ -70,7 +70,7 @@ class Effort(NamedTuple):
     steps: int
 
 
-PROFILES: Mapping[str, Effort] = {"quick": Effort(60, 40), "deep": Effort(600, 80)}
+PROFILES: Mapping[str, Effort] = {"quick": Effort(40, 40), "deep": Effort(600, 80)}
 
 
 class Setup(NamedTuple):
@@ -100,7 +100,7 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
         "index": {**VECTORS, "mode": "hybrid", "fields": ["text", "tags[*]"]},
         "ttl": {"refresh_on_read": False},
     },
-    {"index": {**VECTORS, "distance_type": "l2", "vector_cache_mb": 0}},
+    {"index": {**VECTORS, "distance_type": "l2"}},
     {"index": {**VECTORS, "distance_type": "inner_product", "text": False, "min_score": 1.0}},
 )
 """The options among which every history chooses."""

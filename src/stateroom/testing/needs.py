@@ -25,8 +25,10 @@ def needs(*capabilities: Capability) -> Callable[[Test], Test]:
     """Mark a test method as one about capabilities that a store may lack.
 
     Where one is lacking, the test is that the store refuses whatever asks for it, by the name of the
-    argument, and stays as it was.
+    argument, and stays as it was. Only what can be refused can be needed: whether batches are atomic,
+    or what a second opening sees, a test asks of ``capabilities`` itself.
     """
+    refusals = {capability: _REFUSALS[capability] for capability in capabilities}
 
     def decorate(test: Test) -> Test:
         signature = inspect.signature(test)
@@ -35,9 +37,9 @@ def needs(*capabilities: Capability) -> Callable[[Test], Test]:
         @wraps(test)
         def run(*args: Any, **fixtures: Any) -> None:
             opens = fixtures["opens"] if asked else fixtures.pop("opens")
-            missing = [each for each in capabilities if each not in opens.capabilities]
+            missing = [each for each in refusals if each not in opens.capabilities]
             if missing:
-                _REFUSALS[missing[0]](opens)
+                refusals[missing[0]](opens)
             else:
                 test(*args, **fixtures)
 

@@ -19,6 +19,9 @@ from stateroom.model.json_values import decode_value
 
 __all__ = ["Condition", "KeyIndex", "Matchers", "key_index", "where"]
 
+CONDITIONS_MAX = 100
+"""Conditions that a filter may have in SQL: SQLite allows expressions of a limited depth and size."""
+
 _INT64_MAX = 2**63 - 1
 _ORDER = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 Matcher = Callable[[Mapping[str, Any]], bool]
@@ -81,14 +84,14 @@ def key_index(key: str) -> KeyIndex | None:
 def where(
     condition: Filter, matchers: Matchers, declared: Mapping[str, KeyIndex], *, exotic: bool
 ) -> Condition:
-    """Return the SQL of a filter over the columns ``value`` and ``exotic``.
+    """Return the SQL of a filter over the columns ``value`` and ``exotic`` of the table ``i``.
 
     ``exotic`` says whether any row holds integers beyond 64 bits; those rows are matched in Python.
     """
-    sql, parameters = _Builder(matchers).build(condition)
+    sql, parameters = _exact(condition, matchers)
     if exotic:
         number = matchers.add(condition)
-        sql = f"case when exotic then stateroom_matches({number}, value) else {sql} end"
+        sql = f"case when i.exotic then stateroom_matches({number}, i.value) else {sql} end"
     parts = condition.parts if isinstance(condition, And) else (condition,)
     usable = next((part for part in parts if _is_usable(part, declared)), None)
     if not isinstance(usable, Compare):
@@ -96,9 +99,28 @@ def where(
     # The bound is loose, since it only has to lead to every row that the exact condition accepts.
     index = declared[usable.key]
     sign = {"$eq": "=", "$gt": ">=", "$lt": "<="}.get(usable.operator[:3], "=")
-    bound = f"{index.expression} {sign} json_extract(?, '$')"
+    expression = index.expression.replace("(value,", "(i.value,", 1)
+    bound = f"{expression} {sign} json_extract(?, '$')"
     operand = orjson.dumps(usable.operand).decode()
     return Condition(f"{bound} and ({sql})", (operand, *parameters), index.name)
+
+
+def _exact(condition: Filter, matchers: Matchers) -> tuple[str, tuple[Any, ...]]:
+    """Return the SQL of a filter, or a call of Python for one that SQLite would find too large."""
+    if _conditions(condition) > CONDITIONS_MAX:
+        return f"stateroom_matches({matchers.add(condition)}, i.value)", ()
+    return _Builder(matchers).build(condition)
+
+
+def _conditions(condition: Filter) -> int:
+    """Count the conditions that a filter comes to, those of its choices included."""
+    match condition:
+        case And(parts) | Or(parts):
+            return sum(map(_conditions, parts))
+        case Not(part):
+            return _conditions(part)
+        case Compare(_, operator, operand):
+            return len(operand) if operator in ("$in", "$nin") else 1
 
 
 class _Builder:
@@ -150,11 +172,11 @@ class _Builder:
             name = "null" if operand is None else str(operand).lower()
             return f"coalesce({kind} = '{name}', 0)", kind_parameters
         if isinstance(operand, str):
-            test = f"json_extract(value, ?) = ? and {kind} = 'text'"
+            test = f"json_extract(i.value, ?) = ? and {kind} = 'text'"
             values = (_path(key), operand, *kind_parameters)
             # Compact JSON spells a member in one way, so a plain text search rules most rows out.
             member = (orjson.dumps(key) + b":" + orjson.dumps(operand)).decode()
-            return f"instr(value, ?) and coalesce({test}, 0)", (member, *values)
+            return f"instr(i.value, ?) and coalesce({test}, 0)", (member, *values)
         if isinstance(operand, int) and abs(operand) <= _INT64_MAX:
             return self._number(compare, "=")
         return self._python(compare)
@@ -163,7 +185,7 @@ class _Builder:
         key, operand, sign = compare.key, compare.operand, _ORDER[compare.operator]
         if isinstance(operand, str):
             kind, kind_parameters = self._type(key)
-            sql = f"coalesce(json_extract(value, ?) {sign} ? and {kind} = 'text', 0)"
+            sql = f"coalesce(json_extract(i.value, ?) {sign} ? and {kind} = 'text', 0)"
             return sql, (_path(key), operand, *kind_parameters)
         if isinstance(operand, float) or abs(operand) <= _INT64_MAX:
             return self._number(compare, sign)
@@ -174,16 +196,16 @@ class _Builder:
         kind, kind_parameters = self._type(compare.key)
         number = self._matchers.add(compare)
         sql = (
-            f"case {kind} when 'integer' then json_extract(value, ?) {sign} ? "
-            f"when 'real' then stateroom_matches({number}, value) else 0 end"
+            f"case {kind} when 'integer' then json_extract(i.value, ?) {sign} ? "
+            f"when 'real' then stateroom_matches({number}, i.value) else 0 end"
         )
         return sql, (*kind_parameters, _path(compare.key), compare.operand)
 
     def _python(self, compare: Compare) -> tuple[str, tuple[Any, ...]]:
-        return f"stateroom_matches({self._matchers.add(compare)}, value)", ()
+        return f"stateroom_matches({self._matchers.add(compare)}, i.value)", ()
 
     def _type(self, key: str) -> tuple[str, tuple[Any, ...]]:
-        return "json_type(value, ?)", (_path(key),)
+        return "json_type(i.value, ?)", (_path(key),)
 
 
 def _is_usable(part: Filter, declared: Mapping[str, KeyIndex]) -> bool:

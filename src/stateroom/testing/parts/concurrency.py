@@ -9,7 +9,7 @@ from stateroom.contract.items import Capability
 from stateroom.errors import Conflict
 from stateroom.stores.base import Store
 from stateroom.stores.operations import GetItem, PutItem
-from stateroom.testing.harness import Harness, Memory, Opens, Script, ask
+from stateroom.testing.harness import MEET, Harness, Memory, Opens, Script, ask
 from stateroom.testing.needs import needs
 
 __all__ = ["ConcurrencySuite"]
@@ -22,6 +22,7 @@ class ConcurrencySuite(Harness):
 
     def test_callers_that_put_at_once_lose_nothing(self, memory: Memory) -> None:
         def caller(number: int) -> Script:
+            yield MEET
             for part in range(10):
                 yield ask("put", ("a", str(number)), str(part), {"n": number, "part": part})
 
@@ -56,15 +57,17 @@ class ConcurrencySuite(Harness):
         memory.put(("a",), "counter", {"by": []})
 
         def caller(number: int) -> Script:
+            item = yield ask("get", ("a",), "counter")
+            # All have read before one of them writes, so that they are bound to collide.
+            yield MEET
             while True:
-                item = yield ask("get", ("a",), "counter")
                 value = {"by": [*item.value["by"], number]}
                 try:
                     return (
                         yield ask("put_item", ("a",), "counter", value, if_revision=item.revision)
                     ).revision
                 except Conflict:
-                    continue
+                    item = yield ask("get", ("a",), "counter")
 
         revisions = memory.together([caller(number) for number in range(20)])
         assert len(set(revisions)) == 20
@@ -79,6 +82,7 @@ class ConcurrencySuite(Harness):
         item = memory.put_item(("a",), "k", {"by": None})
 
         def caller(number: int) -> Script:
+            yield MEET
             yield ask("put", ("a",), "k", {"by": number}, if_revision=item.revision)
             return number
 
@@ -91,6 +95,7 @@ class ConcurrencySuite(Harness):
     @needs(Capability.CONDITIONAL)
     def test_of_many_who_create_or_delete_exactly_one_succeeds(self, memory: Memory) -> None:
         def create(number: int) -> Script:
+            yield MEET
             return (yield ask("put_item", ("a",), "k", {"by": number}, if_absent=True))
 
         outcomes = memory.together([create(number) for number in range(20)])
@@ -98,6 +103,7 @@ class ConcurrencySuite(Harness):
         assert memory.read(("a",), "k").value == item.value
 
         def remove() -> Script:
+            yield MEET
             yield ask("delete", ("a",), "k", if_revision=item.revision)
             return "removed"
 

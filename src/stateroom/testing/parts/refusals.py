@@ -220,12 +220,6 @@ def batched() -> list[Refusal]:
         ("SearchOp filter", SearchOp(A, filter={"$x": 1}), InvalidFilter, "filter.$x"),
         ("ListNamespacesOp limit", ListNamespacesOp(limit=-1), InvalidPage, "limit"),
         ("ListNamespacesOp depth", ListNamespacesOp(max_depth=0), InvalidPage, "max_depth"),
-        (
-            "ListNamespacesOp match",
-            ListNamespacesOp((MatchCondition("infix", ("a",)),)),  # type: ignore[arg-type]
-            InvalidNamespace,
-            "path",
-        ),
         ("PutItem no label", PutItem((), "k", {}), InvalidNamespace, "namespace"),
         ("PutItem None", PutItem(A, "k", None), InvalidValue, "value"),  # type: ignore[arg-type]
         ("GetItem key", GetItem(A, b"k"), InvalidKey, "key"),  # type: ignore[arg-type]
@@ -300,6 +294,11 @@ class RefusalSuite(Harness):
             operations = [PutItem(A, "new", {}), DeleteItem(A, "k", revision)]
             refused(memory, (f"batch {revision!r}", ask("batch", operations), InvalidInput, "if_revision"))
         assert snapshot(memory, "word", "other") == before
+
+    def test_an_unknown_kind_of_match_is_refused(self, memory: Memory) -> None:
+        unknown: Any = "infix"
+        with pytest.raises(InvalidNamespace, match="infix"):
+            memory.batch([ListNamespacesOp((MatchCondition(unknown, ("a",)),))])
 
     def test_the_first_of_several_offences_is_named(self, memory: Memory) -> None:
         refused(memory, ("put", ask("put", "users", None, []), InvalidNamespace, "namespace"))

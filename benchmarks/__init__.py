@@ -1,0 +1,1 @@
+"""Measurements of Stateroom beside the stores that people use today."""
