@@ -235,6 +235,10 @@ class Items(ABC):
         assert result is None or isinstance(result, Record)
         return result
 
+    def get_all(self, operations: Sequence[Get]) -> list[Record | None]:
+        """Apply many ``Get`` to one snapshot; drivers with a shorter way override this."""
+        return self.apply(operations)  # type: ignore[return-value]  # a Get answers a record or None
+
     def search(self, operation: Search) -> list[Hit]:
         """Apply one ``Search``; drivers with a shorter way override this."""
         (result,) = self.apply([operation])

@@ -84,7 +84,10 @@ def check_put_namespace(namespace: object, *, field: str = "namespace") -> Names
 
     These are LangGraph's rules for ``put``; its ``batch`` is the way past them.
     """
-    labels = check_item_namespace(namespace, field=field)
+    try:
+        return _checked_to_put[namespace]
+    except (KeyError, TypeError):
+        labels = check_item_namespace(namespace, field=field)
     for position, label in enumerate(labels):
         if "." in label:
             raise InvalidNamespace(
@@ -96,6 +99,7 @@ def check_put_namespace(namespace: object, *, field: str = "namespace") -> Names
             f"{field}[0] is {RESERVED_ROOT!r}, which LangGraph keeps for itself; choose another root label",
             field=f"{field}[0]",
         )
+    _remember(_checked_to_put, labels)
     return labels
 
 
@@ -152,6 +156,7 @@ def has_prefix(namespace: Namespace, prefix: Namespace) -> bool:
 _CHECKED_MAX: Final = 10_000
 _CHECKED_CHARACTERS_MAX: Final = 256
 _checked: dict[object, Namespace] = {}
+_checked_to_put: dict[object, Namespace] = {}
 
 
 def _check_anew(namespace: object, field: str) -> Namespace:
@@ -164,11 +169,15 @@ def _check_anew(namespace: object, field: str) -> Namespace:
         raise InvalidNamespace(f"{field} is {show(namespace)}; pass a tuple of strings", field=field)
     check_limit(len(namespace), NAMESPACE_LABELS_MAX, "labels", field=field)
     labels = tuple(_check_label(label, f"{field}[{position}]") for position, label in enumerate(namespace))
-    if len(labels) + sum(map(len, labels)) <= _CHECKED_CHARACTERS_MAX:
-        if len(_checked) >= _CHECKED_MAX:
-            _checked.clear()
-        _checked[labels] = labels
+    _remember(_checked, labels)
     return labels
+
+
+def _remember(checked: dict[object, Namespace], labels: Namespace) -> None:
+    if len(labels) + sum(map(len, labels)) <= _CHECKED_CHARACTERS_MAX:
+        if len(checked) >= _CHECKED_MAX:
+            checked.clear()
+        checked[labels] = labels
 
 
 def _check_label(label: object, field: str) -> str:

@@ -19,7 +19,7 @@ from langgraph.store.base import (
 )
 from typing_extensions import override
 
-from stateroom.contract.items import Capability, Items, Operation, Result
+from stateroom.contract.items import Capability, Get, Items, Operation, Result
 from stateroom.errors import LimitExceeded
 from stateroom.model.item import Hit, Record
 from stateroom.model.limits import BATCH_OPERATIONS_MAX
@@ -125,6 +125,9 @@ class Store(Sweeping, BaseStore):
         operations = self._operations(asked)
         if not operations:
             return []
+        if all(type(operation) is Get for operation in operations):
+            records = self._items.get_all(operations)  # type: ignore[arg-type]  # as just checked
+            return [None if record is None else Item(record) for record in records]
         return _presented(asked, self._items.apply(self._preparing.complete(operations)))
 
     @override

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from stateroom.drivers.memory.postings import Postings, Token, scalar_token
@@ -38,29 +38,31 @@ class Finder:
 
     def find(self, node: Node, condition: Filter | None) -> Iterator[Entry]:
         """Yield the entries under ``node`` that match, latest put first."""
-        newest = reversed(node.recent.values())
         if condition is None:
-            return newest
+            return reversed(node.recent.values())
         matches = compile_filter(condition)
         helpful = _helpful(condition)
-        if any(compare.key in self._declared for compare in helpful):
-            return self._by_index(node, helpful, matches)
-        head = [entry for entry in islice(newest, WALK_MAX) if matches(entry.value)]
-        if len(node.recent) <= WALK_MAX:
-            return iter(head)
-        rest = self._rest(node, helpful, matches)
-        return chain(head, rest)
+        indexed = [one for one in helpful if one.key in self._fields or one.key in self._declared]
+        if indexed:
+            return self._by_index(node, indexed, matches)
+        return self._by_walk(node, helpful, matches)
 
-    def _rest(self, node: Node, helpful: list[Compare], matches: Matcher) -> Iterator[Entry]:
-        """Yield what lies behind the first ``WALK_MAX`` entries; nothing is done until it is asked for."""
+    def _by_walk(self, node: Node, helpful: list[Compare], matches: Matcher) -> Iterator[Entry]:
+        """Look at the latest entries and, when there are many more, make an index find the others."""
         equalities = [compare for compare in helpful if compare.operator == "$eq"]
-        if equalities:
-            seen = {id(entry) for entry in islice(reversed(node.recent.values()), WALK_MAX)}
-            found = self._by_index(node, equalities, matches)
-            yield from (entry for entry in found if id(entry) not in seen)
+        newest = reversed(node.recent.values())
+        if not equalities or len(node.recent) <= WALK_MAX:
+            yield from (entry for entry in newest if matches(entry.value))
             return
-        behind = islice(reversed(node.recent.values()), WALK_MAX, None)
-        yield from (entry for entry in behind if matches(entry.value))
+        last = None
+        for entry in islice(newest, WALK_MAX):
+            last = entry
+            if matches(entry.value):
+                yield entry
+        assert last is not None
+        for entry in self._by_index(node, equalities, matches):
+            if entry.record.revision < last.record.revision:
+                yield entry
 
     def _by_index(self, node: Node, helpful: list[Compare], matches: Matcher) -> Iterator[Entry]:
         holders = min((self._holders(compare) for compare in helpful), key=len)
@@ -72,7 +74,7 @@ class Finder:
             if entry.alive and entry.record.revision in scope and matches(entry.value)
         )
 
-    def _holders(self, compare: Compare) -> list[Entry]:
+    def _holders(self, compare: Compare) -> dict[Entry, Any]:
         """Return the entries whose field may satisfy one condition, in the order of their puts."""
         postings = self._fields.get(compare.key)
         if postings is None:
@@ -81,10 +83,10 @@ class Finder:
             )
         if compare.operator == "$eq":
             token = scalar_token(compare.operand)
-            return list(postings.find(token)) if token is not None else []
+            return postings.find(token) if token is not None else {}
         tokens = _tokens_of_range(postings, compare)
         found = {entry for token in tokens for entry in postings.find(token)}
-        return sorted(found, key=lambda entry: entry.record.revision)
+        return dict.fromkeys(sorted(found, key=lambda entry: entry.record.revision))
 
 
 def _extractor(key: str) -> Callable[[Entry], Mapping[Token, int]]:

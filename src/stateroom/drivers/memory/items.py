@@ -98,6 +98,12 @@ class MemoryItems(Items):
         return entry.record if entry else None
 
     @override
+    def get_all(self, operations: Sequence[Get]) -> list[Record | None]:
+        with self._lock:
+            now = self._now()
+            return [self._get(operation, now) for operation in operations]
+
+    @override
     def search(self, operation: Search) -> list[Hit]:
         with self._lock:
             return self._search(operation, self._now())
@@ -172,37 +178,29 @@ class MemoryItems(Items):
         return list(islice(found, operation.offset, operation.offset + operation.limit))
 
     def _put(self, operation: Put, now: int) -> Record:
-        node = self._tree.find(operation.namespace)
-        old = node.items.get(operation.key) if node else None
-        check_condition(operation, old.record.revision if old else None)
+        namespace, key, raw, paths, vectors, ttl, if_revision, if_absent = operation
+        node = self._tree.find(namespace)
+        old = node.items.get(key) if node else None
+        if if_absent or if_revision is not None:
+            check_condition(operation, old.record.revision if old else None)
         if node is None:
-            node = self._tree.make(operation.namespace)
-        self._revision += 1
-        updated_at = max(now, self._updated_at)
-        created_at = updated_at
+            node = self._tree.make(namespace)
+        updated_at = created_at = max(now, self._updated_at)
         if old is not None:
             created_at = old.record.created_at
             updated_at = max(updated_at, old.record.updated_at + 1)
             self._remove(old, keep_node=True)
         self._updated_at = updated_at
-        record = Record(
-            operation.namespace,
-            operation.key,
-            operation.raw,
-            self._revision,
-            created_at,
-            updated_at,
-            operation.ttl,
-            None if operation.ttl is None else expiry(now, operation.ttl),
-        )
-        self._insert(Entry(record, node, operation.paths, operation.vectors))
-        return record
-
-    def _insert(self, entry: Entry) -> None:
+        self._revision += 1
+        due = None if ttl is None else expiry(now, ttl)
+        record = Record(namespace, key, raw, self._revision, created_at, updated_at, ttl, due)
+        entry = Entry(record, node, paths, vectors)
         self._tree.insert(entry)
         self._finder.add(entry)
         self._ranking.add(entry)
-        self._watch(entry)
+        if due is not None:
+            self._watch(entry)
+        return record
 
     def _remove(self, entry: Entry, *, keep_node: bool = False) -> None:
         self._tree.remove(entry, keep_node=keep_node)
@@ -240,8 +238,10 @@ class MemoryItems(Items):
         start, stop = operation.offset, operation.offset + operation.limit
         if operation.query is None:
             entries = islice(self._finder.find(node, operation.filter), start, stop)
+            if not self._expiries:
+                return [Hit(entry.record) for entry in entries]
             return [Hit(self._seen(entry, operation, now)) for entry in entries]
-        ranked = islice(self._ranking.search(node, operation, self._tree.root), start, stop)
+        ranked = islice(self._ranking.search(node, operation, self._tree.root, self._finder), start, stop)
         return [Hit(self._seen(entry, operation, now), *scores) for entry, *scores in ranked]
 
     def _seen(self, entry: Entry, operation: Search, now: int) -> Record:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nsmallest
+from itertools import islice, takewhile
 from typing import Any
 
 from stateroom.contract.items import Query, Search
+from stateroom.drivers.memory.finding import Finder
 from stateroom.drivers.memory.postings import Postings
 from stateroom.drivers.memory.tree import Entry, Node
-from stateroom.model.filter import compile_filter
+from stateroom.model.filter import Filter, compile_filter
 from stateroom.search.bm25 import Statistics
 from stateroom.search.fusion import fuse, pool_size
 from stateroom.search.index_config import IndexSettings
@@ -21,6 +23,9 @@ __all__ = ["Ranked", "Ranking"]
 
 SCAN_MAX = 1_000
 """Entries below a node up to which a text search reads them all; beyond, it goes by the inverted index."""
+
+SIFT_MAX = 256
+"""Ranked vectors that are checked against a filter, before what it matches is found first."""
 
 Ranked = tuple[Entry, float, float | None, float | None]
 """An entry with its score, and what text and vector search thought of it."""
@@ -55,7 +60,7 @@ class Ranking:
         if entry.vectors and self._vectors is not None:
             self._vectors.remove(entry.record.revision)
 
-    def search(self, node: Node, operation: Search, root: Node) -> Iterator[Ranked]:
+    def search(self, node: Node, operation: Search, root: Node, finder: Finder) -> Iterator[Ranked]:
         """Yield the matching entries under ``node``, best first, ties by the latest put."""
         query = operation.query
         assert query is not None
@@ -64,22 +69,23 @@ class Ranking:
             scores = self._by_text(node, query, matches, root)
             best = _best(scores, operation.offset + operation.limit)
             return ((entry, score, score, None) for entry, score in best)
+        vectors = self._by_vector(node, query, operation.filter, finder)
         if query.mode == "vector":
-            found = self._by_vector(node, query, matches)
+            found = _strong(vectors, query.min_score)
             return ((entry, score, None, score) for entry, score in found)
         pool = pool_size(operation.offset + operation.limit)
-        return self._by_both(node, query, matches, root, pool)
+        best = _best(self._by_text(node, query, matches, root), pool)
+        return self._by_both(node, query, best, islice(vectors, pool))
 
     def _by_both(
-        self, node: Node, query: Query, matches: Matcher | None, root: Node, pool: int
+        self,
+        node: Node,
+        query: Query,
+        best: Iterable[tuple[Entry, float]],
+        nearest: Iterable[tuple[Entry, float]],
     ) -> Iterator[Ranked]:
-        best = _best(self._by_text(node, query, matches, root), pool)
         text = {entry.record.revision: score for entry, score in best}
-        vector: dict[int, float] = {}
-        for entry, score in self._by_vector(node, query, matches):
-            if len(vector) == pool:
-                break
-            vector[entry.record.revision] = score
+        vector = {entry.record.revision: score for entry, score in nearest}
         assert self._vectors is not None
         assert query.vector is not None
         vector |= self._vectors.score_of(query.vector, [key for key in text if key not in vector])
@@ -87,16 +93,29 @@ class Ranking:
         order = sorted(fused, key=lambda key: (-fused[key].score, -key))
         return ((node.recent[key], fused[key].score, text.get(key), vector.get(key)) for key in order)
 
-    def _by_vector(self, node: Node, query: Query, matches: Matcher | None) -> Iterator[tuple[Entry, float]]:
+    def _by_vector(
+        self, node: Node, query: Query, condition: Filter | None, finder: Finder
+    ) -> Iterator[tuple[Entry, float]]:
         assert self._vectors is not None
         assert query.vector is not None
         keys = None if len(node.recent) * 2 > len(self._vectors) else node.recent.keys()
+        matches = compile_filter(condition) if condition else None
+        sifted: set[int] = set()
         for key, score in self._vectors.ranked(query.vector, keys):
-            if query.min_score is not None and score < query.min_score:
-                return
+            if matches is not None:
+                if len(sifted) == SIFT_MAX:
+                    break
+                sifted.add(key)
             entry = node.recent.get(key)
             if entry is not None and (matches is None or matches(entry.value)):
                 yield entry, score
+        else:
+            return
+        # So few match that it is better to find them first.
+        found = [entry.record.revision for entry in finder.find(node, condition)]
+        for key, score in self._vectors.ranked(query.vector, found):
+            if key not in sifted:
+                yield node.recent[key], score
 
     def _by_text(self, node: Node, query: Query, matches: Matcher | None, root: Node) -> dict[Entry, float]:
         assert self._text is not None
@@ -152,6 +171,11 @@ class Ranking:
             entry.terms = dict(Counter(terms))
             entry.length = len(terms)
         return entry.terms
+
+
+def _strong(found: Iterator[tuple[Entry, float]], least: float | None) -> Iterator[tuple[Entry, float]]:
+    """Stop at the first score below the least one."""
+    return found if least is None else takewhile(lambda scored: scored[1] >= least, found)
 
 
 def _best(scores: Mapping[Entry, float], number: int) -> list[tuple[Entry, float]]:

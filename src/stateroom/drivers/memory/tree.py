@@ -81,6 +81,7 @@ class Tree:
     def __init__(self) -> None:
         self.root = Node((), None)
         self._nodes: dict[Namespace, Node] = {(): self.root}
+        self._by_last: dict[str, dict[Node, None]] = {}
 
     def find(self, namespace: Namespace) -> Node | None:
         """Return the node of a namespace, or None when nothing lives there or below."""
@@ -93,7 +94,9 @@ class Tree:
             node = self.root
             for label in namespace:
                 node = node.adopt(label)
-                self._nodes[node.namespace] = node
+                if node.namespace not in self._nodes:
+                    self._nodes[node.namespace] = node
+                    self._by_last.setdefault(label, {})[node] = None
         return node
 
     def insert(self, entry: Entry) -> None:
@@ -117,14 +120,22 @@ class Tree:
         for child, parent in zip(reversed(node.lineage), reversed(node.lineage[:-1]), strict=False):
             if child.recent:
                 return
-            parent.orphan(child.namespace[-1])
+            label = child.namespace[-1]
+            parent.orphan(label)
             del self._nodes[child.namespace]
+            del self._by_last[label][child]
+            if not self._by_last[label]:
+                del self._by_last[label]
 
     def namespaces(self, matches: Sequence[Match], max_depth: int | None) -> Iterator[Namespace]:
         """Yield the matching namespaces with items, cut to ``max_depth``, once each and in order."""
         prefixes = [match.path for match in matches if match.kind == "prefix"]
         suffixes = [match for match in matches if match.kind == "suffix"]
         anchored = max((len(path) for path in prefixes), default=0)
+        last = next((match.path[-1] for match in suffixes if match.path and match.path[-1] != "*"), None)
+        if last is not None:
+            yield from self._ending(last, matches, max_depth)
+            return
         stack = [self.root]
         while stack:
             node = stack.pop()
@@ -136,6 +147,12 @@ class Tree:
             if node.items and depth >= anchored and all(m.matches(node.namespace) for m in suffixes):
                 yield node.namespace
             stack.extend(_children(node, prefixes))
+
+    def _ending(self, last: str, matches: Sequence[Match], max_depth: int | None) -> Iterator[Namespace]:
+        """Yield what ``namespaces`` does when a condition says how they end."""
+        names = (node.namespace for node in self._by_last.get(last, {}) if node.items)
+        found = (name[:max_depth] for name in names if all(match.matches(name) for match in matches))
+        yield from sorted(set(found))
 
 
 def _children(node: Node, prefixes: Sequence[Namespace]) -> list[Node]:

@@ -20,6 +20,9 @@ T = TypeVar("T")
 BUSY_SECONDS = 30.0
 """How long a write waits for another process that is writing, before it is ``Unavailable``."""
 
+SWITCH_SECONDS = 0.02
+"""How long to wait for another process that is making the same new file."""
+
 CACHE_KIBIBYTES = 65_536
 """Page cache of each connection."""
 
@@ -189,7 +192,7 @@ class Database:
                 cached_statements=STATEMENTS_CACHED,
             )
             connection.text_factory = bytes
-            connection.execute("pragma journal_mode = wal")
+            _use_wal(connection)
             connection.execute(f"pragma synchronous = {self._synchronous}")
             connection.execute(f"pragma cache_size = -{CACHE_KIBIBYTES}")
             connection.execute("pragma temp_store = memory")
@@ -197,6 +200,24 @@ class Database:
             raise translation(error, self.path) from error
         self._equip(connection)
         return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to write-ahead logging, or find that it is.
+
+    SQLite does not wait by itself when another process is switching a new file, so this does.
+    """
+    pause = threading.Event()
+    for _ in range(round(BUSY_SECONDS / SWITCH_SECONDS)):
+        try:
+            connection.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            pause.wait(SWITCH_SECONDS)
+        else:
+            return
+    connection.execute("pragma journal_mode = wal")
 
 
 def _begins_at_once(writer: sqlite3.Connection) -> bool:

@@ -17,6 +17,9 @@ __all__ = ["Scope", "count", "find", "revisions_in"]
 FEW_NAMESPACES = 64
 """Namespaces up to which each is asked for its own latest items."""
 
+SEVERAL_NAMESPACES = 256
+"""Namespaces up to which a search counts their items before it decides how to find the latest."""
+
 NARROW_ITEMS = 2_000
 """Items of a scope up to which they are all read and sorted."""
 
@@ -45,7 +48,7 @@ class Scope:
         if not self.is_all:
             rows = connection.execute(
                 "select id from stateroom_namespace where path >= ? and path < ? limit ?",
-                (low, high, FEW_NAMESPACES + 1),
+                (low, high, SEVERAL_NAMESPACES + 1),
             )
             self.namespace_ids = [number for (number,) in rows]
 
@@ -58,6 +61,11 @@ class Scope:
     def is_few(self) -> bool:
         """Whether ``namespace_ids`` are all the namespaces of the scope."""
         return not self.is_all and len(self.namespace_ids) <= FEW_NAMESPACES
+
+    @property
+    def is_several(self) -> bool:
+        """Whether the namespaces are so few that counting their items costs next to nothing."""
+        return not self.is_all and len(self.namespace_ids) <= SEVERAL_NAMESPACES
 
     @property
     def source(self) -> str:
@@ -178,29 +186,35 @@ def _chosen(
     """Sort a narrow scope; walk the latest of a wide one, as long as that is not the longer way."""
     if condition is not None and condition.via is not None:
         return _sorted(connection, scope, condition, now, limit, offset)
-    if scope.size(connection, NARROW_ITEMS) < NARROW_ITEMS:
+    need = limit + offset
+    if scope.is_several and scope.size(connection, NARROW_ITEMS) < NARROW_ITEMS:
         return _sorted(connection, scope, condition, now, limit, offset)
-    for window in _windows(connection, scope, condition, limit + offset):
-        found, is_all = _walked(connection, scope, condition, now, limit, offset, window)
-        if is_all or len(found) == limit:
-            return found
+    found: list[int] = []
+    for newest, oldest in _windows(connection, scope, condition, need):
+        found += _walked(connection, scope, condition, now, need - len(found), newest, oldest)
+        if len(found) == need or oldest == 0:
+            return found[offset:]
     return _sorted(connection, scope, condition, now, limit, offset)
 
 
 def _windows(
     connection: sqlite3.Connection, scope: Scope, condition: Condition | None, need: int
-) -> Iterator[int]:
-    """Yield how many of the latest revisions to walk: growing, but never far beyond the scope's own size."""
+) -> Iterator[tuple[int, int]]:
+    """Yield which revisions to walk, the latest first: ever more, but in bounds of the scope's own size."""
+    (newest,) = connection.execute("select coalesce(max(revision), 0) from stateroom_item").fetchone()
     window = WALK_FACTOR * need + 1_024
+    if condition is not None:
+        window = max(window, WALK_LEAST)
+    oldest = max(0, newest - window)
+    yield newest, oldest
     if condition is None:
-        yield window
         return
-    window = max(window, WALK_LEAST)
-    yield window
-    most = WALK_OWN * scope.size(connection, -1)
-    while window < most:
-        window = min(window * 8, most)
-        yield window
+    left = WALK_OWN * scope.size(connection, -1) - window
+    while left > 0:
+        window = min(window * 8, left)
+        newest, oldest = oldest, max(0, oldest - window)
+        yield newest, oldest
+        left -= window
 
 
 def _walked(
@@ -209,26 +223,25 @@ def _walked(
     condition: Condition | None,
     now: int,
     limit: int,
-    offset: int,
-    window: int,
-) -> tuple[list[int], bool]:
-    """Return the page found among the latest ``window`` revisions, and whether those were all there are."""
-    (newest,) = connection.execute("select max(revision) from stateroom_item").fetchone()
-    oldest = max(0, (newest or 0) - window)
+    newest: int,
+    oldest: int,
+) -> list[int]:
+    """Return the latest matches among the revisions after ``oldest`` and up to ``newest``."""
     sql, parameters = ("1", ()) if condition is None else condition[:2]
-    if limit + offset > NARROW_ITEMS:
+    if limit > NARROW_ITEMS:
         # The ids of the scope are gathered once, which pays for a long walk only.
         scoped = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
         source = _RECENT
     else:
         scoped = scope.sql
         source = f"{_RECENT} cross join stateroom_namespace n on n.id = i.namespace_id"
+    # Other people's values are not to be parsed, so the filter waits until the scope has been looked at.
     rows = connection.execute(
-        f"select i.revision from {source} where i.revision > ? and {scoped} and {LIVE} and {sql} "  # noqa: S608
-        "order by i.revision desc limit ? offset ?",
-        (oldest, *scope.range, now, *parameters, limit, offset),
+        f"select i.revision from {source} where i.revision > ? and i.revision <= ? "  # noqa: S608
+        f"and case when {scoped} then {LIVE} and {sql} else 0 end order by i.revision desc limit ?",
+        (oldest, newest, *scope.range, now, *parameters, limit),
     )
-    return [revision for (revision,) in rows], oldest == 0
+    return [revision for (revision,) in rows]
 
 
 def _sorted(

@@ -32,7 +32,7 @@ from stateroom.drivers.sqlite.finding import Scope, count, find
 from stateroom.drivers.sqlite.namespaces import Namespaces
 from stateroom.drivers.sqlite.ranking import Asked, Ranking
 from stateroom.drivers.sqlite.refreshes import Refreshes
-from stateroom.drivers.sqlite.rows import COLUMNS, FROM, records_of, to_record
+from stateroom.drivers.sqlite.rows import COLUMNS, FROM, get_rows, records_of, to_record
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.upkeep import Upkeep
 from stateroom.drivers.sqlite.vectors import Vectors
@@ -58,6 +58,9 @@ cross join stateroom_item i on i.namespace_id = n.id and i.key = ?
 cross join stateroom_vector v on v.id between i.revision << 16 and (i.revision << 16) + 65535
 where n.path = ?
 """
+
+GETS_JOINED = 4
+"""Gets from which on one statement reads them all."""
 
 ASYNC_THREADS = 4
 """Threads that serve a store's async calls."""
@@ -158,6 +161,16 @@ class SqliteItems(Items):
     @override
     def get(self, operation: Get) -> Record | None:
         return self._db.read(lambda connection: self._get(connection, operation))
+
+    @override
+    def get_all(self, operations: Sequence[Get]) -> list[Record | None]:
+        if len(operations) < GETS_JOINED:
+            return super().get_all(operations)
+        rows = self._db.read(lambda connection: get_rows(connection, operations))
+        return [
+            None if row is None else self._seen(to_record(row), refreshed=operation.refresh)
+            for row, operation in zip(rows, operations, strict=True)
+        ]
 
     @override
     def search(self, operation: Search) -> list[Hit]:

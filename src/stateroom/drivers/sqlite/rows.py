@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
 
+from stateroom.contract.items import Get
 from stateroom.model.item import Record
-from stateroom.model.namespace import Namespace, decode
+from stateroom.model.namespace import Namespace, decode, encode
 
-__all__ = ["COLUMNS", "FROM", "LIVE", "ids", "records_of", "to_record"]
+__all__ = ["COLUMNS", "FROM", "LIVE", "get_rows", "ids", "records_of", "to_record"]
 
 COLUMNS = "n.path, i.key, i.value, i.revision, i.created_at, i.updated_at, i.ttl, i.expires_at"
 """What ``to_record`` reads, from ``stateroom_item i`` joined with ``stateroom_namespace n``."""
@@ -20,6 +22,9 @@ FROM = "stateroom_item i join stateroom_namespace n on n.id = i.namespace_id"
 
 LIVE = "(i.expires_at is null or i.expires_at > ?)"
 """The condition that an item has not expired; its parameter is the present."""
+
+_CHUNKS = (4, 16, 64, 256)
+"""Numbers of addresses for which there is a statement; a list is filled up to the next of them."""
 
 _PATHS_MAX = 10_000
 _paths: dict[bytes, Namespace] = {}
@@ -39,6 +44,31 @@ def to_record(row: Sequence[Any]) -> Record:
 def ids(numbers: Iterable[int]) -> str:
     """Return numbers as the JSON array that ``json_each`` reads: a list of any length in one parameter."""
     return orjson.dumps(list(numbers)).decode()
+
+
+def get_rows(connection: sqlite3.Connection, operations: Sequence[Get]) -> list[Sequence[Any] | None]:
+    """Return the rows of ``COLUMNS`` at many addresses, None where there is none."""
+    rows: list[Sequence[Any] | None] = [None] * len(operations)
+    for start in range(0, len(operations), _CHUNKS[-1]):
+        chunk = operations[start : start + _CHUNKS[-1]]
+        size = next(size for size in _CHUNKS if size >= len(chunk))
+        parameters: list[Any] = []
+        for place, operation in enumerate(chunk, start):
+            parameters += (place, encode(operation.namespace), operation.key)
+        parameters += [None] * 3 * (size - len(chunk))
+        for place, *row in connection.execute(_get_all(size), parameters):
+            rows[place] = row
+    return rows
+
+
+@cache
+def _get_all(size: int) -> str:
+    addresses = ", ".join(["(?, ?, ?)"] * size)
+    return (
+        f"with w(place, path, key) as (values {addresses}) select w.place, {COLUMNS} from w "  # noqa: S608
+        "cross join stateroom_namespace n on n.path = w.path "
+        "cross join stateroom_item i on i.namespace_id = n.id and i.key = w.key"
+    )
 
 
 def records_of(connection: sqlite3.Connection, revisions: Sequence[int]) -> list[Record]:

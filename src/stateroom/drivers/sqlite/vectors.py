@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from stateroom.drivers.sqlite.rows import ids
 from stateroom.errors import Misconfigured
 from stateroom.search.index_config import IndexSettings
 from stateroom.search.vectors import VectorTable
@@ -19,6 +20,11 @@ BLOCK = 20_000
 """Vectors read at once."""
 
 _BYTES_PER_NUMBER = 4
+
+_OF_ITEMS = """
+select v.id >> 16, v.embedding from json_each(?) w
+cross join stateroom_vector v on v.id between w.value << 16 and (w.value << 16) + 65535
+"""
 
 
 class Vectors:
@@ -44,6 +50,7 @@ class Vectors:
         """Start over with an empty table."""
         self._table = VectorTable(self.dims, self._distance_type)
         self._last_id = -1
+        self._read = 0
         self._last_removal = 0
 
     def prepare(self, connection: sqlite3.Connection) -> None:
@@ -81,7 +88,7 @@ class Vectors:
 
         Call it inside a read transaction, holding ``lock``.
         """
-        if keys is not None and len(keys) <= BLOCK and len(keys) * 8 < len(self._table) + BLOCK:
+        if keys is not None and len(keys) <= BLOCK and not self._is_worth_it(connection, keys):
             return self._few(connection, query, keys)
         if self._fits(connection):
             self._bring_forward(connection)
@@ -102,21 +109,33 @@ class Vectors:
             return self._few(connection, query, keys)
         return self._from_disk(connection, query, None if keys is None else set(keys))
 
+    def _is_worth_it(self, connection: sqlite3.Connection, keys: list[int]) -> bool:
+        """Tell whether to bring the table forward for a search of a few items.
+
+        They are read from disk at first, and it pays once as many have been read as the table lacks.
+        """
+        self._read += sum(key not in self._table for key in keys)
+        if self._read == 0:
+            return False
+        (last,) = connection.execute("select coalesce(max(id), -1) from stateroom_vector").fetchone()
+        if self._read < (last - self._last_id) >> 16:
+            return False
+        self._read = 0
+        return True
+
     def _few(
         self, connection: sqlite3.Connection, query: NDArray[np.float32], keys: list[int]
     ) -> Iterator[tuple[int, float]]:
         """Take what the table has, and read the rest from disk."""
         missing = [key for key in keys if key not in self._table]
+        if not missing:
+            return self._table.ranked(query, keys)
         scores = self._table.score_of(query, [key for key in keys if key in self._table])
-        if missing:
+        rows = connection.execute(_OF_ITEMS, (ids(sorted(missing)),)).fetchall()
+        if rows:
             table = VectorTable(self.dims, self._distance_type)
-            for key in missing:
-                rows = connection.execute(
-                    "select embedding from stateroom_vector where id between ? and ?",
-                    (key << 16, (key << 16) + 65_535),
-                ).fetchall()
-                table.add(key, [np.frombuffer(blob, np.float32) for (blob,) in rows])
-            scores |= table.score_of(query, missing)
+            table.add_block(*_matrix(rows, self.dims))
+            scores |= table.score_of(query, [number for number, _ in rows])
         return iter(sorted(scores.items(), key=lambda scored: (-scored[1], -scored[0])))
 
     def _from_disk(

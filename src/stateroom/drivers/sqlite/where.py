@@ -91,7 +91,8 @@ def where(
     sql, parameters = _exact(condition, matchers)
     if exotic:
         number = matchers.add(condition)
-        sql = f"case when i.exotic then stateroom_matches({number}, i.value) else {sql} end"
+        sql = f"case when i.exotic then stateroom_matches(?, i.value) else {sql} end"
+        parameters = (number, *parameters)
     parts = condition.parts if isinstance(condition, And) else (condition,)
     usable = next((part for part in parts if _is_usable(part, declared)), None)
     if not isinstance(usable, Compare):
@@ -108,7 +109,7 @@ def where(
 def _exact(condition: Filter, matchers: Matchers) -> tuple[str, tuple[Any, ...]]:
     """Return the SQL of a filter, or a call of Python for one that SQLite would find too large."""
     if _conditions(condition) > CONDITIONS_MAX:
-        return f"stateroom_matches({matchers.add(condition)}, i.value)", ()
+        return "stateroom_matches(?, i.value)", (matchers.add(condition),)
     return _Builder(matchers).build(condition)
 
 
@@ -197,12 +198,12 @@ class _Builder:
         number = self._matchers.add(compare)
         sql = (
             f"case {kind} when 'integer' then json_extract(i.value, ?) {sign} ? "
-            f"when 'real' then stateroom_matches({number}, i.value) else 0 end"
+            "when 'real' then stateroom_matches(?, i.value) else 0 end"
         )
-        return sql, (*kind_parameters, _path(compare.key), compare.operand)
+        return sql, (*kind_parameters, _path(compare.key), compare.operand, number)
 
     def _python(self, compare: Compare) -> tuple[str, tuple[Any, ...]]:
-        return f"stateroom_matches({self._matchers.add(compare)}, i.value)", ()
+        return "stateroom_matches(?, i.value)", (self._matchers.add(compare),)
 
     def _type(self, key: str) -> tuple[str, tuple[Any, ...]]:
         return "json_type(i.value, ?)", (_path(key),)

@@ -178,6 +178,13 @@ class OrderSuite(Harness):
         assert memory.count(("a", "1"), filter={"n": {"$lt": 12}}) == 4
         assert memory.count(("b",)) == 0
 
+    def test_setting_up_again_changes_nothing(self, memory: Memory) -> None:
+        memory.call("setup")
+        put = memory.put_item(("a",), "k", {"n": 1})
+        memory.call("setup")
+        memory.call("setup")
+        assert memory.search(()) == [memory.read(("a",), "k")] == [put]
+
     def test_what_was_put_is_there_after_closing_if_the_store_is_durable(self, opens: Opens) -> None:
         memory = opens()
         memory.batch([PutItem(("a", "b"), str(number), {"n": number}) for number in range(3)])

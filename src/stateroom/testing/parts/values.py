@@ -16,8 +16,12 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.base import Item as LangGraphItem
+from langgraph.store.base import SearchItem as LangGraphSearchItem
 from pydantic import BaseModel
 
+from stateroom.contract.items import Capability
 from stateroom.errors import InvalidValue, LimitExceeded
 from stateroom.model.limits import INTEGER_DIGITS_MAX, VALUE_BYTES_MAX, VALUE_DEPTH_MAX
 from stateroom.stores.operations import PutItem
@@ -241,6 +245,14 @@ class ValuesSuite(Harness):
             memory.put(("a",), "k", {"t": text + "x"}, index=False)
         assert (caught.value.code, caught.value.field) == ("limit_exceeded", "value")
         assert len(memory.read(("a",), "k").value["t"]) == len(text)
+
+    def test_stores_and_items_are_langgraphs(self, memory: Memory) -> None:
+        memory.put(("a",), "k", {"n": 1})
+        assert isinstance(memory.store, BaseStore)
+        assert memory.store.supports_ttl is (Capability.TTL in memory.capabilities)
+        assert isinstance(memory.read(("a",), "k"), LangGraphItem)
+        assert isinstance(memory.search(("a",))[0], LangGraphSearchItem)
+        assert {type(capability) for capability in memory.capabilities} <= {Capability}
 
     def test_items_can_be_pickled_copied_and_made_into_dicts(self, memory: Memory) -> None:
         memory.put(("a", "b"), "k", {"n": 1})
