@@ -10,7 +10,7 @@ ARGS ?=
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format lock clean
+.PHONY: help setup demo test check bench format upstream lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ check: $(READY) ## Check format, lint, types, layers and the project's own rules
 
 bench: $(READY) ## Measure: print figures and what they mean
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+upstream: $(READY) ## Run LangGraph's own store tests on our stores: make upstream LANGGRAPH=path
+	@test -n "$(LANGGRAPH)" || { echo "make upstream LANGGRAPH=path/to/langgraph"; exit 1; }
+	@$(BIN)/python tests/upstream/swap.py $(LANGGRAPH) $(ARGS)
 
 format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix $(CODE) || true

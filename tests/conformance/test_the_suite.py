@@ -54,17 +54,11 @@ class PlainItems(MemoryItems):
         return results
 
 
-class ConditionalItems(PlainItems):
-    """Items that can do nothing but conditional writes."""
-
-    capabilities: frozenset[Capability] = frozenset({Capability.CONDITIONAL})
-
-
-class SearchingItems(MemoryItems):
-    """Items that can search, and neither expire nor be written on a condition."""
+class SearchingItems(PlainItems):
+    """Items that can search and write on a condition, but neither expire nor batch."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.ATOMIC_BATCH, Capability.TEXT, Capability.VECTOR}
+        {Capability.CONDITIONAL, Capability.TEXT, Capability.VECTOR}
     )
 
 
@@ -101,13 +95,6 @@ class TestPlainItems(StoreSuite):
     @override
     def open_store(self) -> Opened:
         return partial(open_with, PlainItems)
-
-
-class TestConditionalItems(StoreSuite):
-    @pytest.fixture
-    @override
-    def open_store(self) -> Opened:
-        return partial(open_with, ConditionalItems)
 
 
 class TestSearchingItems(StoreSuite):

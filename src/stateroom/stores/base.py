@@ -53,8 +53,6 @@ class Store(Sweeping, BaseStore):
     Errors are those of ``stateroom.errors``; a refused call changes nothing.
     """
 
-    supports_ttl = True
-
     def __init__(
         self,
         items: Items,
@@ -65,6 +63,7 @@ class Store(Sweeping, BaseStore):
         ttl_config: Mapping[str, Any] | None,
         embedder: Embedder | None,
     ) -> None:
+        self.supports_ttl = Capability.TTL in items.capabilities
         self._items = items
         self._gate = Gate(items)
         self._translation = Translation(index, ttl, items.capabilities, embeds=embedder is not None)

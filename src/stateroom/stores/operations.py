@@ -191,6 +191,10 @@ class Translation:
                 "list and filter; drop the query or configure an index",
                 field="query",
             )
+        if mode != "vector":
+            self._require(Capability.TEXT, "query")
+        if mode != "text":
+            self._require(Capability.VECTOR, "query")
         query = Query(text, mode, None, self.index.min_score if mode == "vector" else None)
         return operation._replace(query=query)
 

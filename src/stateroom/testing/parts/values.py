@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "complex": ({"a": 1j}, "value.a"),
     "object": ({"a": object()}, "value.a"),
     "class": ({"a": Point}, "value.a"),
-    "function": ({"a": print}, "value.a"),
+    "function": ({"a": len}, "value.a"),
     "numpy array": ({"a": np.zeros(2)}, "value.a"),
     "nul in a string": ({"a": {"b c": "x\0y"}}, "value.a['b c']"),
     "nul in a key": ({"a": {"x\0": 1}}, "value.a"),
