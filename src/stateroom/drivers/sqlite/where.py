@@ -96,14 +96,14 @@ def where(
     parts = condition.parts if isinstance(condition, And) else (condition,)
     usable = next((part for part in parts if _is_usable(part, declared)), None)
     if not isinstance(usable, Compare):
-        return Condition(sql, parameters)
+        return Condition(f"({sql})", parameters)
     # The bound is loose, since it only has to lead to every row that the exact condition accepts.
     index = declared[usable.key]
     sign = {"$eq": "=", "$gt": ">=", "$lt": "<="}.get(usable.operator[:3], "=")
     expression = index.expression.replace("(value,", "(i.value,", 1)
     bound = f"{expression} {sign} json_extract(?, '$')"
     operand = orjson.dumps(usable.operand).decode()
-    return Condition(f"{bound} and ({sql})", (operand, *parameters), index.name)
+    return Condition(f"({bound} and ({sql}))", (operand, *parameters), index.name)
 
 
 def _exact(condition: Filter, matchers: Matchers) -> tuple[str, tuple[Any, ...]]:

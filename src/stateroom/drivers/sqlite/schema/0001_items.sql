@@ -51,7 +51,8 @@ create trigger stateroom_item_removed after delete on stateroom_item begin
     delete from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535;
     -- The setting keeps the greatest revision ever when its row goes, so that none is given out twice.
     update stateroom_setting set value = old.revision
-    where name = 'revision' and not exists (select 1 from stateroom_item where revision > old.revision);
+    where name = 'revision' and value < old.revision
+    and not exists (select 1 from stateroom_item where revision > old.revision);
 end;
 
 -- Terms of the items up to the setting text_revision. scope lists the ids of all text_scope rows that
