@@ -66,8 +66,11 @@ class Analyzer:
         """Return the terms of a document's text, in order, with repeats."""
         words = _words(text)
         found = list(map(self._vocabulary.known.get, words))
+        learn = self._vocabulary.learn
         if None in found:
-            found = [self._vocabulary.learn(word) for word in words]
+            found = [
+                learn(word) if terms is None else terms for word, terms in zip(words, found, strict=True)
+            ]
         return list(chain.from_iterable(found))  # type: ignore[arg-type]  # none of them is None now
 
     def query_terms(self, text: str) -> list[str]:
@@ -99,6 +102,9 @@ class _Vocabulary:
 
     def learn(self, word: str) -> tuple[str, ...]:
         """Return the terms of a word, from the cache when it is there."""
+        if word.isdigit() and word.isascii():
+            # Numbers are rarely seen twice, and there is nothing to learn about them.
+            return (word[:TERM_LENGTH_MAX],)
         terms = self.known.get(word)
         if terms is None:
             with self._lock:
@@ -112,8 +118,8 @@ class _Vocabulary:
 
     def _terms(self, word: str) -> list[str]:
         if word.isascii():
-            # Most words, and all numbers, have neither connectors nor capitals to look for.
-            plain = word.isalnum() and (word.islower() or word.isdigit())
+            # Most words have neither connectors nor capitals to look for.
+            plain = word.isalnum() and word.islower()
             return [self._term(word)] if plain else self._identifier_terms(word)
         found: list[str] = []
         for piece in _CJK_RUN.split(word):
