@@ -13,7 +13,7 @@ from stateroom.drivers.sqlite import database, migrations
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import PutItem, SearchItems
 from stateroom.stores.sqlite import SqliteStore
-from tests.faults.conftest import Child, Start
+from tests.faults.conftest import Start
 from tests.faults.programs.children import (
     count_up,
     fork_and_go_on,
@@ -130,10 +130,15 @@ def test_reopening_waits_for_no_writer(
     writer.close()
 
 
-def test_parent_and_child_of_a_fork_both_go_on_with_a_store(start: Start, tmp_path: Path) -> None:
-    child: Child = start(fork_and_go_on, str(tmp_path / "memory.db"))
-    halves, seen = child.messages()
-    assert halves == ("None, 50 found", "None, 50 found")
-    assert seen == (50, 50)
+def test_parent_and_children_of_forks_all_go_on_with_a_store_that_a_thread_was_writing_to(
+    start: Start, tmp_path: Path
+) -> None:
+    child = start(fork_and_go_on, str(tmp_path / "memory.db"), 5)
+    *children, written, parent, by_vector = child.messages()
+    assert children == ["None, 20 found"] * 5
+    assert (parent, by_vector) == ("None, 20 found", 20)
     with open_store(tmp_path / "memory.db") as store:
-        assert (store.count(("parent",)), store.count(("child",)), store.count(("notes",))) == (50, 50, 2)
+        namespaces = store.list_namespaces(max_depth=1)
+        counts = {name: store.count(name) for name in namespaces}
+        expected = {(f"child {number}",): 20 for number in range(5)}
+        assert counts == expected | {("notes",): 1, ("parent",): 20, ("thread",): written}

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -104,6 +105,31 @@ def test_a_refresh_that_cannot_be_written_is_told_all_the_same_and_written_later
         elsewhere = other.get(("notes",), "k", refresh_ttl=False)
         assert elsewhere is not None
         assert elsewhere.expires_at == refreshed.expires_at
+
+
+def test_a_refresh_whose_time_to_be_written_finds_the_file_busy_is_written_when_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.02)
+    uncaught: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", uncaught.append)
+    with open_store(tmp_path / "memory.db") as store, open_store(tmp_path / "memory.db") as other:
+        store.put(("notes",), "k", {"text": "tide"}, ttl=60)
+        with writing_elsewhere(tmp_path / "memory.db"):
+            told = store.get(("notes",), "k", refresh_ttl=True)
+            for timer in timers():
+                timer.join()
+        while waiting := timers():
+            waiting[0].join()
+        written = other.get(("notes",), "k", refresh_ttl=False)
+        assert uncaught == []
+        assert told is not None
+        assert written is not None
+        assert written.expires_at == told.expires_at
+
+
+def timers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 
 def test_a_full_disk_refuses_the_put_and_changes_nothing_until_there_is_space(tmp_path: Path) -> None:

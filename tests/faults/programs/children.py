@@ -10,7 +10,6 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
-from stateroom.clock import system_clock
 from stateroom.errors import Conflict, StateroomError
 from stateroom.stores.operations import DeleteItem, PutItem
 from stateroom.stores.sqlite import SqliteStore
@@ -106,45 +105,45 @@ def refresh(pipe: Connection, path: str) -> None:
     pipe.recv()
 
 
-def fork_and_go_on(pipe: Connection, path: str) -> None:
-    """Fork while a thread is in the middle of a put, and a refresh pending; both halves go on working."""
-    inside, forked = threading.Event(), threading.Event()
-
-    def clock() -> int:
-        # A put asks for the time in its transaction: the thread's is held up there until the fork is done.
-        if threading.current_thread() is writer:
-            inside.set()
-            forked.wait()
-        return system_clock()
-
-    store = open_store(path, clock=clock)
-    writer = threading.Thread(target=store.put, args=(("notes",), "meanwhile", {"text": "gull"}))
+def fork_and_go_on(pipe: Connection, path: str, forks: int) -> None:
+    """Fork again and again while a thread writes, and a refresh is pending; everybody goes on working."""
+    store, stop = open_store(path), threading.Event()
     store.put(("notes",), "before", {"text": "harbour"}, ttl=60)
-    store.get(("notes",), "before", refresh_ttl=True)
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            store.put(("thread",), str(number), {"text": "gull"})
+        pipe.send(number)
+
+    writer = threading.Thread(target=write)
     writer.start()
-    inside.wait()
-    told, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
-        # Whoever waits for a lock of the parent's would wait for ever.
-        signal.alarm(20)
-        os.write(tell, _worked(store, "child").encode())
-        os._exit(0)
-    os.close(tell)
-    forked.set()
+    for number in range(forks):
+        store.get(("notes",), "before", refresh_ttl=True)
+        told, tell = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # Whoever waits for a lock of the parent's would wait for ever.
+            signal.alarm(10)
+            os.write(tell, _worked(store, f"child {number}").encode())
+            os._exit(0)
+        os.close(tell)
+        os.waitpid(child, 0)
+        pipe.send(os.read(told, 1_000).decode())
+        os.close(told)
+    stop.set()
     writer.join()
-    mine = _worked(store, "parent")
-    os.waitpid(child, 0)
-    pipe.send((mine, os.read(told, 1_000).decode()))
-    # What the child wrote is seen through connections that the parent had before.
-    by_vector = store.search(("child",), query="child", mode="vector", limit=100)
-    pipe.send((store.count(("child",)), len(by_vector)))
+    pipe.send(_worked(store, "parent"))
+    # What the children wrote is seen through connections that the parent had before.
+    by_vector = store.search((), query="child", mode="vector", filter={"text": "child 0"}, limit=100)
+    pipe.send(len(by_vector))
     store.close()
 
 
 def _worked(store: SqliteStore, name: str) -> str:
     """Put some items and find them by their words; tell how that went."""
-    problem = _problem(lambda: [store.put((name,), str(number), {"text": name}) for number in range(50)])
+    problem = _problem(lambda: [store.put((name,), str(number), {"text": name}) for number in range(20)])
     found = store.search((name,), query=name, mode="text", limit=100)
     return f"{problem}, {len(found)} found"
 

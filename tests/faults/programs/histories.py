@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from stateroom.clock import Clock, system_clock
 from stateroom.stores.base import Store
 from stateroom.stores.operations import DeleteItem, PutItem, StoreOperation
 from stateroom.stores.sqlite import SqliteStore
@@ -31,9 +30,9 @@ def index() -> dict[str, Any]:
     return {"embed": embed, "dims": DIMS, "fields": ["text"]}
 
 
-def open_store(path: Path | str, clock: Clock = system_clock) -> SqliteStore:
+def open_store(path: Path | str) -> SqliteStore:
     """Return a store with everything that can get out of step: both indexes and a declared key."""
-    return SqliteStore(path, index=index(), index_keys=["n"], clock=clock)
+    return SqliteStore(path, index=index(), index_keys=["n"])
 
 
 def history(seed: int, puts: int) -> Iterator[list[StoreOperation]]:

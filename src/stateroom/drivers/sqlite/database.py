@@ -13,7 +13,7 @@ from typing import TypeVar
 from stateroom.drivers.sqlite.migrations import migrate
 from stateroom.errors import Misconfigured, Unavailable
 
-__all__ = ["MEMORY", "Database"]
+__all__ = ["MEMORY", "Busy", "Database"]
 
 T = TypeVar("T")
 
@@ -22,6 +22,9 @@ BUSY_SECONDS = 30.0
 
 SWITCH_SECONDS = 0.02
 """How long to wait for another process that is making the same new file."""
+
+FORK_SECONDS = 5.0
+"""How long a fork waits for other threads that read."""
 
 CACHE_KIBIBYTES = 65_536
 """Page cache of each connection."""
@@ -33,6 +36,10 @@ MEMORY = ":memory:"
 """The path of a database that lives in this process, on one connection."""
 
 _open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+class Busy(Unavailable):
+    """Another process has been writing for too long."""
 
 
 class Database:
@@ -62,6 +69,8 @@ class Database:
         self._forked = forked
         self._lock = threading.RLock()
         self._readers: list[sqlite3.Connection] = []
+        self._reading: set[int] = set()
+        self._forking = False
         self._writer: sqlite3.Connection | None = None
         self._generation = 0
         _open_databases.add(self)
@@ -152,12 +161,23 @@ class Database:
 
     def _borrow(self) -> sqlite3.Connection:
         """Take a reader out of the pool, a new one if it is empty."""
-        if self._writer is None:
-            self.open()
+        reading = threading.get_ident()
+        self._reading.add(reading)
+        if self._forking:
+            # The fork waits for those who read, and holds the lock until it is over.
+            self._reading.discard(reading)
+            with self._lock:
+                self._reading.add(reading)
         try:
-            return self._readers.pop()
+            if self._writer is None:
+                self.open()
+            return self._readers.pop() if self._readers else self._connect()
         except IndexError:
+            # Another thread took the last one.
             return self._connect()
+        except BaseException:
+            self._reading.discard(reading)
+            raise
 
     def _give_back(self, reader: sqlite3.Connection, generation: int) -> None:
         """Put a reader back, unless everything was closed since."""
@@ -165,17 +185,39 @@ class Database:
             self._readers.append(reader)
         else:
             reader.close()
+        self._reading.discard(threading.get_ident())
 
     @property
     def lock(self) -> threading.RLock:
         """The lock that the writing thread holds."""
         return self._lock
 
-    def forget(self) -> None:
-        """Drop the connections without closing them: they belong to the process that forked this one."""
-        _orphans.append((self._readers, self._writer))
+    def before_fork(self) -> None:
+        """Wait for whoever reads or writes, and close what can be opened again.
+
+        SQLite counts a process's locks on a file in the memory of the process. A child that inherited
+        the count would take no locks of its own for its connections, and lose what it commits.
+        """
+        self._lock.acquire()
+        self._forking = True
+        pause = threading.Event()
+        for _ in range(round(FORK_SECONDS / SWITCH_SECONDS)):
+            if not self._reading:
+                break
+            pause.wait(SWITCH_SECONDS)
+        if self.path != MEMORY:
+            self.close()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on; connections are opened when they are needed."""
+        self._forking = False
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Go on without the threads of the parent, one of which may have held any lock."""
+        self._forking = False
+        self._reading.clear()
         self._lock = threading.RLock()
-        self._readers, self._writer = [], None
         self._forked()
 
     def _connect(self) -> sqlite3.Connection:
@@ -231,16 +273,19 @@ def _begins_at_once(writer: sqlite3.Connection) -> bool:
     return True
 
 
-_orphans: list[object] = []
-"""Keeps connections of a forked parent from being closed by the child, which would drop its locks."""
+def _for_each(act: Callable[[Database], None]) -> Callable[[], None]:
+    def act_on_all() -> None:
+        for database in list(_open_databases):
+            act(database)
+
+    return act_on_all
 
 
-def _forget_all() -> None:
-    for database in list(_open_databases):
-        database.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(
+    before=_for_each(Database.before_fork),
+    after_in_parent=_for_each(Database.after_fork_in_parent),
+    after_in_child=_for_each(Database.after_fork_in_child),
+)
 
 
 def translation(error: sqlite3.Error, path: str) -> Exception:
@@ -250,7 +295,10 @@ def translation(error: sqlite3.Error, path: str) -> Exception:
         return Misconfigured(f"path: cannot open {path!r}: {error}", field="path")
     if name.startswith("SQLITE_NOTADB"):
         return Misconfigured(f"path: {path!r} is not an SQLite database", field="path")
+    if name.startswith("SQLITE_READONLY"):
+        return Misconfigured(f"path: {path!r} cannot be written: {error}; allow it", field="path")
     if name in ("", "SQLITE_ERROR") or isinstance(error, sqlite3.ProgrammingError):
         # A statement that SQLite does not understand is our own mistake, and no storage's.
         return error
-    return Unavailable(f"SQLite file {path!r}: {error} ({name}); the call may be repeated")
+    kind = Busy if name.startswith("SQLITE_BUSY") else Unavailable
+    return kind(f"SQLite file {path!r}: {error} ({name}); the call may be repeated")

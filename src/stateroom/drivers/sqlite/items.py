@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -27,6 +26,7 @@ from stateroom.contract.items import (
     Search,
 )
 from stateroom.drivers.sqlite.batches import kinds_of_search, runs
+from stateroom.drivers.sqlite.committing import Commits
 from stateroom.drivers.sqlite.database import MEMORY, Database
 from stateroom.drivers.sqlite.finding import Scope, count, find
 from stateroom.drivers.sqlite.namespaces import Namespaces
@@ -64,17 +64,6 @@ GETS_JOINED = 4
 
 ASYNC_THREADS = 4
 """Threads that serve a store's async calls."""
-
-
-class _Ticket:
-    """What one thread wants written, and what came of it."""
-
-    __slots__ = ("batches", "failure", "outcomes")
-
-    def __init__(self, batches: Sequence[Sequence[Operation]]) -> None:
-        self.batches = batches
-        self.outcomes: list[Outcome] | None = None
-        self.failure: BaseException | None = None
 
 
 class SqliteItems(Items):
@@ -117,7 +106,7 @@ class SqliteItems(Items):
         self._namespaces = Namespaces()
         self._refreshes = Refreshes(self._flush)
         self._upkeep = Upkeep(self._text)
-        self._queue: deque[_Ticket] = deque()
+        self._commits = Commits(lambda: self._db.lock, self._write, self._run, self._upkeep.note)
         self._threads = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="stateroom-sqlite")
 
     @override
@@ -135,14 +124,7 @@ class SqliteItems(Items):
     def apply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
         if not any(isinstance(operation, Put | Delete) for batch in batches for operation in batch):
             return [self._read(batch) for batch in batches]
-        lock = self._db.lock
-        if len(batches) == 1 and lock.acquire(blocking=False):
-            try:
-                if not self._queue:
-                    return [self._write_alone(batches[0])]
-            finally:
-                lock.release()
-        return self._write_together(batches)
+        return self._commits.apply_each(batches)
 
     @override
     async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
@@ -167,9 +149,10 @@ class SqliteItems(Items):
         if len(operations) < GETS_JOINED:
             return super().get_all(operations)
         rows = self._db.read(lambda connection: get_rows(connection, operations))
+        seen = [None if row is None else self._seen(to_record(row)) for row in rows]
         return [
-            None if row is None else self._seen(to_record(row), refreshed=operation.refresh)
-            for row, operation in zip(rows, operations, strict=True)
+            record if record is None or not operation.refresh else self._refreshed(record, None)
+            for record, operation in zip(seen, operations, strict=True)
         ]
 
     @override
@@ -217,59 +200,6 @@ class SqliteItems(Items):
         """Write pending refreshes; if that fails they stay pending for the next write."""
         if self._refreshes:
             self._write(lambda _: None)
-
-    def _write_alone(self, batch: Sequence[Operation]) -> Outcome:
-        def work(connection: sqlite3.Connection) -> list[Result]:
-            results = self._run(connection, batch)
-            self._upkeep.note(connection, len(batch))
-            return results
-
-        try:
-            return self._write(work)
-        except StateroomError as error:
-            return error
-
-    def _write_together(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
-        """Queue up; whoever gets the lock first writes for everybody who waits."""
-        ticket = _Ticket(batches)
-        self._queue.append(ticket)
-        with self._db.lock:
-            if ticket.outcomes is None and ticket.failure is None:
-                self._serve([self._queue.popleft() for _ in range(len(self._queue))])
-        if ticket.failure is not None:
-            raise ticket.failure
-        assert ticket.outcomes is not None
-        return ticket.outcomes
-
-    def _serve(self, tickets: list[_Ticket]) -> None:
-        """Write what several threads want in one commit; if that fails, every batch on its own."""
-        batches = [batch for ticket in tickets for batch in ticket.batches]
-        try:
-            outcomes = iter(self._write(lambda connection: self._run_isolated(connection, batches)))
-        except Exception:  # whose it is shows when each stands alone
-            for ticket in tickets:
-                try:
-                    ticket.outcomes = [self._write_alone(batch) for batch in ticket.batches]
-                except Exception as failure:  # it is raised in the thread that it belongs to
-                    ticket.failure = failure
-            return
-        for ticket in tickets:
-            ticket.outcomes = [next(outcomes) for _ in ticket.batches]
-
-    def _run_isolated(
-        self, connection: sqlite3.Connection, batches: Sequence[Sequence[Operation]]
-    ) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        for batch in batches:
-            connection.execute("savepoint batch")
-            try:
-                outcomes.append(self._run(connection, batch))
-            except StateroomError as error:
-                connection.execute("rollback to batch")
-                outcomes.append(error)
-            connection.execute("release batch")
-        self._upkeep.note(connection, sum(map(len, batches)))
-        return outcomes
 
     def _put(self, connection: sqlite3.Connection, operation: Put) -> Record:
         record = put(connection, operation, self._clock())
@@ -324,7 +254,7 @@ class SqliteItems(Items):
         if isinstance(operation, Put):
             return put(connection, operation, now)
         if isinstance(operation, Get):
-            return self._get(connection, operation)
+            return self._get(connection, operation, uncommitted=uncommitted)
         if isinstance(operation, Search):
             return self._search(connection, operation, now, uncommitted=uncommitted)
         if isinstance(operation, Delete):
@@ -335,9 +265,16 @@ class SqliteItems(Items):
             return count(connection, Scope(connection, operation.prefix), condition, now)
         return self._namespaces.select(connection, operation, now, uncommitted=uncommitted)
 
-    def _get(self, connection: sqlite3.Connection, operation: Get) -> Record | None:
+    def _get(
+        self, connection: sqlite3.Connection, operation: Get, *, uncommitted: bool = False
+    ) -> Record | None:
         row = connection.execute(_GET, (encode(operation.namespace), operation.key)).fetchone()
-        return None if row is None else self._seen(to_record(row), refreshed=operation.refresh)
+        if row is None:
+            return None
+        record = self._seen(to_record(row))
+        if record is None or not operation.refresh:
+            return record
+        return self._refreshed(record, connection if uncommitted else None)
 
     def _search(
         self, connection: sqlite3.Connection, operation: Search, now: int, *, uncommitted: bool
@@ -345,9 +282,10 @@ class SqliteItems(Items):
         scope = Scope(connection, operation.prefix)
         condition = self._condition(connection, operation.filter)
         limit, offset = operation.limit, operation.offset
+        writer = connection if uncommitted else None
         if operation.query is None:
             records = find(connection, scope, condition, now, limit, offset)
-            return [Hit(self._hit(record, operation)) for record in records]
+            return [Hit(record) for record in self._told(records, operation, writer)]
         if limit == 0:
             return []
         need = limit + offset
@@ -355,7 +293,16 @@ class SqliteItems(Items):
         page = self._ranking.search(connection, asked)[offset:need]
         records = records_of(connection, [revision for revision, *_ in page])
         scores = {revision: rest for revision, *rest in page}
-        return [Hit(self._hit(record, operation), *scores[record.revision]) for record in records]
+        told = self._told(records, operation, writer)
+        return [Hit(record, *scores[record.revision]) for record in told]
+
+    def _told(
+        self, records: list[Record], operation: Search, writer: sqlite3.Connection | None
+    ) -> list[Record]:
+        """Return the records of a page as the one who searches is told them."""
+        if operation.refresh:
+            return [self._refreshed(record, writer) for record in records]
+        return [self._refreshes.current(record) for record in records]
 
     def _condition(self, connection: sqlite3.Connection, condition: Filter | None) -> Condition | None:
         if condition is None:
@@ -363,22 +310,23 @@ class SqliteItems(Items):
         exotic = connection.execute("select 1 from stateroom_item where exotic = 1 limit 1").fetchone()
         return where(condition, self._matchers, self._declared, exotic=exotic is not None)
 
-    def _hit(self, record: Record, operation: Search) -> Record:
-        seen = self._seen(record, refreshed=operation.refresh)
-        return record if seen is None else seen
-
-    def _seen(self, record: Record, *, refreshed: bool) -> Record | None:
-        """Return a record as a reader is told it: None if expired, with a new expiry if ``refreshed``."""
+    def _seen(self, record: Record) -> Record | None:
+        """Return a record as a reader is told it: None if it has expired."""
         if record.expires_at is None:
             return record
-        now = self._clock()
         current = self._refreshes.current(record)
         assert current.expires_at is not None
-        if current.expires_at <= now:
-            return None
-        if refreshed and record.ttl is not None:
-            return self._refreshes.note(record, expiry(now, record.ttl))
-        return current
+        return current if current.expires_at > self._clock() else None
+
+    def _refreshed(self, record: Record, writer: sqlite3.Connection | None) -> Record:
+        """Start a record's time to live anew: in the running write transaction, or else soon."""
+        if record.ttl is None:
+            return record
+        expires_at = expiry(self._clock(), record.ttl)
+        if writer is None:
+            return self._refreshes.note(record, expires_at)
+        refresh(writer, {record.revision: expires_at})
+        return record._replace(expires_at=expires_at)
 
 
 def _declared(index_keys: tuple[str, ...]) -> dict[str, KeyIndex]:

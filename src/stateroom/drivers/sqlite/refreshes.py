@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from stateroom.errors import StateroomError
 from stateroom.model.item import Record
 
 __all__ = ["Refreshes"]
@@ -33,16 +34,31 @@ class Refreshes:
             if self._earliest is None or record.expires_at < self._earliest:
                 self._earliest = record.expires_at
             self._pending[record.revision] = expires_at
-            if self._timer is None:
-                self._timer = threading.Timer(FLUSH_SECONDS, self._flush)
-                self._timer.daemon = True
-                self._timer.start()
+            self._wind()
         return record._replace(expires_at=expires_at)
+
+    def _wind(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(FLUSH_SECONDS, self._ring)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _ring(self) -> None:
+        try:
+            self._flush()
+        except StateroomError:
+            # Nobody waits for this thread: what could not be written now is written later.
+            with self._lock:
+                self._timer = None
+                if self._pending:
+                    self._wind()
 
     def current(self, record: Record) -> Record:
         """Return a record with the expiry that readers have been told."""
         expires_at = self._pending.get(record.revision)
-        return record if expires_at is None else record._replace(expires_at=expires_at)
+        if expires_at is None or record.expires_at is None or expires_at <= record.expires_at:
+            return record
+        return record._replace(expires_at=expires_at)
 
     def is_due(self, now: int) -> bool:
         """Tell whether the file may take an item for expired that has been refreshed."""
@@ -64,5 +80,7 @@ class Refreshes:
                 for revision, expires_at in self._pending.items()
                 if expiries.get(revision) != expires_at
             }
-            if not self._pending:
+            if self._pending:
+                self._wind()
+            else:
                 self._earliest = None
