@@ -30,6 +30,10 @@ Thresholds = Mapping[tuple[ModuleType, str], int]
 # FTS5 chooses a block of documents by a rank that is not ours; here the block has room for all of them.
 SQLITE: Thresholds = {
     (finding, "FEW_NAMESPACES"): 1,
+    (finding, "SEVERAL_NAMESPACES"): 2,
+    (finding, "WALK_START"): 1,
+    (finding, "WALK_OWN"): 1,
+    (finding, "LED_ITEMS"): 1,
     (finding, "NARROW_ITEMS"): 2,
     (finding, "WALK_FACTOR"): 1,
     (finding, "WALK_LEAST"): 2,

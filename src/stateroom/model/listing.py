@@ -21,6 +21,10 @@ def select_namespaces(
 
     ``names`` are distinct and sorted, and so is the result.
     """
+    for match in matches:
+        if match.kind == "suffix" and match.path and match.path[-1] != WILDCARD:
+            last = match.path[-1]
+            names = [name for name in names if name[-1] == last]
     found = _selected(names, matches, max_depth)
     return list(islice(found, offset, offset + limit))
 

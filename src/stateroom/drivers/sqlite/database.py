@@ -29,6 +29,9 @@ FORK_SECONDS = 5.0
 CACHE_KIBIBYTES = 65_536
 """Page cache of each connection."""
 
+MMAP_BYTES = 2**30
+"""How much of the file a connection reads through the memory that all processes share."""
+
 STATEMENTS_CACHED = 256
 """Compiled statements that each connection keeps."""
 
@@ -238,6 +241,7 @@ class Database:
             connection.execute(f"pragma synchronous = {self._synchronous}")
             connection.execute(f"pragma cache_size = -{CACHE_KIBIBYTES}")
             connection.execute("pragma temp_store = memory")
+            connection.execute(f"pragma mmap_size = {MMAP_BYTES}")
         except sqlite3.Error as error:
             raise translation(error, self.path) from error
         self._equip(connection)
@@ -297,6 +301,8 @@ def translation(error: sqlite3.Error, path: str) -> Exception:
         return Misconfigured(f"path: {path!r} is not an SQLite database", field="path")
     if name.startswith("SQLITE_READONLY"):
         return Misconfigured(f"path: {path!r} cannot be written: {error}; allow it", field="path")
+    if name.startswith("SQLITE_CORRUPT"):
+        return Misconfigured(f"path: {path!r} is damaged: {error}; restore a copy of it", field="path")
     if name in ("", "SQLITE_ERROR") or isinstance(error, sqlite3.ProgrammingError):
         # A statement that SQLite does not understand is our own mistake, and no storage's.
         return error

@@ -5,26 +5,32 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import Any
+from typing import NamedTuple
 
-from stateroom.drivers.sqlite.rows import COLUMNS, LIVE, records_of, to_record
+from stateroom.drivers.sqlite.rows import COLUMNS, LIVE, ids, records_of, to_record
+from stateroom.drivers.sqlite.scope import NAMESPACE_OF, OWN, Scope, revisions_in
 from stateroom.drivers.sqlite.where import Condition
 from stateroom.model.item import Record
-from stateroom.model.namespace import Namespace, prefix_range
 
-__all__ = ["Scope", "count", "find", "revisions_in"]
+__all__ = ["Wanted", "find"]
 
 FEW_NAMESPACES = 64
 """Namespaces up to which each is asked for its own latest items."""
 
-SEVERAL_NAMESPACES = 256
-"""Namespaces up to which a search counts their items before it decides how to find the latest."""
-
 NARROW_ITEMS = 2_000
-"""Items of a scope up to which they are all read and sorted."""
+"""Items of a scope up to which they are all listed and sorted."""
+
+LED_ITEMS = 500
+"""Items up to which all that a declared index leads to are looked at."""
+
+SEVERAL_NAMESPACES = 128
+"""Namespaces up to which a search lists their items before it looks at everybody's latest."""
 
 WALK_FACTOR = 16
 """Items of everybody that a walk looks at for each one wanted, before the scope is sorted instead."""
+
+WALK_START = 1_024
+"""Items of everybody that a walk looks at beyond those."""
 
 WALK_OWN = 4
 """Items of everybody that a walk with a filter looks at for each item of the scope, before that is sorted."""
@@ -32,184 +38,153 @@ WALK_OWN = 4
 WALK_LEAST = 4_096
 """Items that a walk with a filter looks at first."""
 
-_OWN = "stateroom_item i indexed by stateroom_item_in_namespace"
-_RECENT = "stateroom_item i not indexed"
-Parameters = tuple[Any, ...]
+_ALL = "stateroom_item i not indexed"
+_IDS_IN_SCOPE = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
+_NO_CONDITION = Condition("1", ())
 
 
-class Scope:
-    """The namespaces at or below a prefix, as a search meets them."""
+class Wanted(NamedTuple):
+    """A page of the live items of a scope that match a condition."""
 
-    def __init__(self, connection: sqlite3.Connection, prefix: Namespace) -> None:
-        self.is_all = not prefix
-        low, high = prefix_range(prefix)
-        self.range: Parameters = () if self.is_all else (low, high)
-        self.namespace_ids: list[int] = []
-        if not self.is_all:
-            rows = connection.execute(
-                "select id from stateroom_namespace where path >= ? and path < ? limit ?",
-                (low, high, SEVERAL_NAMESPACES + 1),
-            )
-            self.namespace_ids = [number for (number,) in rows]
+    scope: Scope
+    condition: Condition | None
+    now: int
+    limit: int
+    offset: int
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no namespace holds anything."""
-        return not self.is_all and not self.namespace_ids
+    def need(self) -> int:
+        """How many of the latest matches the page is cut from."""
+        return self.limit + self.offset
 
     @property
-    def is_few(self) -> bool:
-        """Whether ``namespace_ids`` are all the namespaces of the scope."""
-        return not self.is_all and len(self.namespace_ids) <= FEW_NAMESPACES
-
-    @property
-    def is_several(self) -> bool:
-        """Whether the namespaces are so few that counting their items costs next to nothing."""
-        return not self.is_all and len(self.namespace_ids) <= SEVERAL_NAMESPACES
-
-    @property
-    def source(self) -> str:
-        """The tables ``i`` (and ``n``) of the scope, namespace by namespace; goes with ``sql``."""
-        if self.is_all:
-            return "stateroom_item i"
-        return f"stateroom_namespace n cross join {_OWN} on i.namespace_id = n.id"
-
-    @property
-    def sql(self) -> str:
-        """The condition that ``n`` is in the scope; its parameters are ``range``."""
-        return "1" if self.is_all else "n.path >= ? and n.path < ?"
-
-    def size(self, connection: sqlite3.Connection, most: int) -> int:
-        """Count the rows of the scope, expired ones included, up to ``most`` (-1: all)."""
-        (number,) = connection.execute(
-            f"select count(*) from (select 1 from {self.source} where {self.sql} limit ?)",  # noqa: S608
-            (*self.range, most),
-        ).fetchone()
-        return number  # type: ignore[no-any-return]
+    def where(self) -> Condition:
+        """The condition, or one that always holds."""
+        return self.condition or _NO_CONDITION
 
 
-def find(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    condition: Condition | None,
-    now: int,
-    limit: int,
-    offset: int,
-) -> list[Record]:
-    """Return a page of the live items of a scope that match, latest put first."""
-    if scope.is_empty or limit == 0:
+def find(connection: sqlite3.Connection, wanted: Wanted) -> list[Record]:
+    """Return the page, latest put first."""
+    if wanted.scope.is_empty or wanted.limit == 0:
         return []
-    if len(scope.namespace_ids) == 1 or scope.is_all:
-        if condition is None or condition.via is None:
-            return _straight(connection, scope, condition, now, limit, offset)
-        return records_of(connection, _sorted(connection, scope, condition, now, limit, offset))
-    if condition is None and scope.is_few and limit + offset <= NARROW_ITEMS:
-        return records_of(connection, _merged(connection, scope, now, limit, offset))
-    return records_of(connection, _chosen(connection, scope, condition, now, limit, offset))
+    if wanted.where.via is not None:
+        led = _led(connection, wanted)
+        if led is not None:
+            return records_of(connection, led)
+    if wanted.scope.is_all or wanted.scope.single is not None:
+        return _straight(connection, wanted)
+    return records_of(connection, _chosen(connection, wanted))
 
 
-def count(connection: sqlite3.Connection, scope: Scope, condition: Condition | None, now: int) -> int:
-    """Count the live items of a scope that match."""
-    sql, parameters = ("1", ()) if condition is None else condition[:2]
-    (number,) = connection.execute(
-        f"select count(*) from {scope.source} where {scope.sql} and {LIVE} and {sql}",  # noqa: S608
-        (*scope.range, now, *parameters),
-    ).fetchone()
-    return number  # type: ignore[no-any-return]
-
-
-def revisions_in(
-    connection: sqlite3.Connection, scope: Scope, condition: Condition | None, now: int
-) -> list[int]:
-    """Return the revisions of the live items of a scope that match, in no particular order."""
-    sql, parameters = ("1", ()) if condition is None else condition[:2]
+def _led(connection: sqlite3.Connection, wanted: Wanted) -> list[int] | None:
+    """Follow a declared index; None when it leads to so many items that another way may be shorter."""
+    _, parameters, via, bound = wanted.where
     rows = connection.execute(
-        f"select i.revision from {scope.source} where {scope.sql} and {LIVE} and {sql}",  # noqa: S608
-        (*scope.range, now, *parameters),
+        f"select i.revision from stateroom_item i indexed by {via} where {bound} limit ?",  # noqa: S608
+        (parameters[0], LED_ITEMS + 1),
+    ).fetchall()
+    if len(rows) > LED_ITEMS:
+        return None
+    latest = sorted((revision for (revision,) in rows), reverse=True)
+    return _picked(connection, wanted, latest)
+
+
+def _picked(connection: sqlite3.Connection, wanted: Wanted, latest: list[int]) -> list[int]:
+    """Return the page of those among some revisions, latest first, that are wanted."""
+    # The list is the outermost loop, and read from its start, so the limit stops at the latest matches.
+    rows = connection.execute(
+        "select i.revision from json_each(?) w cross join stateroom_item i on i.revision = w.value "  # noqa: S608
+        f"{NAMESPACE_OF} where {wanted.scope.sql} and {LIVE} and {wanted.where.sql} limit ? offset ?",
+        (
+            ids(latest),
+            *wanted.scope.range,
+            wanted.now,
+            *wanted.where.parameters,
+            wanted.limit,
+            wanted.offset,
+        ),
     )
     return [revision for (revision,) in rows]
 
 
-def _straight(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    condition: Condition | None,
-    now: int,
-    limit: int,
-    offset: int,
-) -> list[Record]:
-    """Walk one index that is in order already: one namespace's, or everybody's."""
-    where, parameters = ("1", ()) if scope.is_all else ("i.namespace_id = ?", (scope.namespace_ids[0],))
-    if condition is not None:
-        table = _RECENT if scope.is_all else _OWN
-        sql = (
-            f"select {COLUMNS} from {table} "  # noqa: S608
-            "join stateroom_namespace n on n.id = i.namespace_id "
-            f"where {where} and {LIVE} and {condition.sql} order by i.revision desc limit ? offset ?"
-        )
-        rows = connection.execute(sql, (*parameters, now, *condition.parameters, limit, offset))
-        return [to_record(row) for row in rows]
-    table = _RECENT if scope.is_all else _OWN
+def _straight(connection: sqlite3.Connection, wanted: Wanted) -> list[Record]:
+    """Walk what is in order already: the items of one namespace, or of everybody."""
+    scope, (sql, parameters, *_) = wanted.scope, wanted.where
+    own = scope.single is not None
+    source, where = (OWN, "i.namespace_id = ?") if own else (_ALL, "1")
     page = (
-        f"select i.revision as r from {table} where {where} and {LIVE} "  # noqa: S608
+        f"select i.revision as r from {source} where {where} and {LIVE} and {sql} "  # noqa: S608
         "order by i.revision desc limit ? offset ?"
     )
     rows = connection.execute(
         f"select {COLUMNS} from ({page}) cross join stateroom_item i on i.revision = r "  # noqa: S608
-        "cross join stateroom_namespace n on n.id = i.namespace_id order by r desc",
-        (*parameters, now, limit, offset),
+        f"{NAMESPACE_OF} order by r desc",
+        ((scope.single,) if own else ()) + (wanted.now, *parameters, wanted.limit, wanted.offset),
     )
     return [to_record(row) for row in rows]
 
 
-def _merged(connection: sqlite3.Connection, scope: Scope, now: int, limit: int, offset: int) -> list[int]:
+def _chosen(connection: sqlite3.Connection, wanted: Wanted) -> list[int]:
+    """Find the page in a scope of many namespaces, by the way that looks the shortest."""
+    several = wanted.scope.namespace_ids(connection, SEVERAL_NAMESPACES + 1)
+    if len(several) <= SEVERAL_NAMESPACES:
+        page = _listed(connection, wanted)
+        if page is not None:
+            return page
+        if len(several) <= FEW_NAMESPACES and wanted.need <= NARROW_ITEMS:
+            return _merged(connection, wanted, several)
+    return _walk(connection, wanted)
+
+
+def _listed(connection: sqlite3.Connection, wanted: Wanted) -> list[int] | None:
+    """List and sort the items of a narrow scope; None when it is not narrow."""
+    narrow = revisions_in(connection, wanted.scope, None, wanted.now, NARROW_ITEMS + 1)
+    if len(narrow) > NARROW_ITEMS:
+        return None
+    latest = sorted(narrow, reverse=True)
+    if wanted.condition is None:
+        return latest[wanted.offset : wanted.need]
+    return _picked(connection, wanted, latest)
+
+
+def _merged(connection: sqlite3.Connection, wanted: Wanted, namespace_ids: list[int]) -> list[int]:
     """Ask each of a few namespaces for its latest, and take the latest of those."""
-    need = limit + offset
+    sql, parameters, *_ = wanted.where
     latest: list[int] = []
-    sql = (
-        f"select i.revision from {_OWN} where i.namespace_id = ? and {LIVE} "  # noqa: S608
+    query = (
+        f"select i.revision from {OWN} where i.namespace_id = ? and {LIVE} and {sql} "  # noqa: S608
         "order by i.revision desc limit ?"
     )
-    for number in scope.namespace_ids:
-        latest += [revision for (revision,) in connection.execute(sql, (number, now, need))]
-    return nlargest(need, latest)[offset:]
+    for number in namespace_ids:
+        rows = connection.execute(query, (number, wanted.now, *parameters, wanted.need))
+        latest += [revision for (revision,) in rows]
+    return nlargest(wanted.need, latest)[wanted.offset :]
 
 
-def _chosen(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    condition: Condition | None,
-    now: int,
-    limit: int,
-    offset: int,
-) -> list[int]:
-    """Sort a narrow scope; walk the latest of a wide one, as long as that is not the longer way."""
-    if condition is not None and condition.via is not None:
-        return _sorted(connection, scope, condition, now, limit, offset)
-    need = limit + offset
-    if scope.is_several and scope.size(connection, NARROW_ITEMS) < NARROW_ITEMS:
-        return _sorted(connection, scope, condition, now, limit, offset)
-    found: list[int] = []
-    for newest, oldest in _windows(connection, scope, condition, need):
-        found += _walked(connection, scope, condition, now, need - len(found), newest, oldest)
-        if len(found) == need or oldest == 0:
-            return found[offset:]
-    return _sorted(connection, scope, condition, now, limit, offset)
-
-
-def _windows(
-    connection: sqlite3.Connection, scope: Scope, condition: Condition | None, need: int
-) -> Iterator[tuple[int, int]]:
-    """Yield which revisions to walk, the latest first: ever more, but in bounds of the scope's own size."""
+def _walk(connection: sqlite3.Connection, wanted: Wanted) -> list[int]:
+    """Walk everybody's latest as long as that is not the longer way, and sort the scope otherwise."""
     (newest,) = connection.execute("select coalesce(max(revision), 0) from stateroom_item").fetchone()
-    window = WALK_FACTOR * need + 1_024
-    if condition is not None:
+    if wanted.condition is None and wanted.need > NARROW_ITEMS:
+        page, is_all = _walked_page(connection, wanted, newest)
+        return page if is_all or len(page) == wanted.limit else _sorted(connection, wanted)
+    found: list[int] = []
+    for newer, older in _windows(connection, wanted, newest):
+        found += _walked(connection, wanted, wanted.need - len(found), newer, older)
+        if len(found) == wanted.need or older == 0:
+            return found[wanted.offset :]
+    return _sorted(connection, wanted)
+
+
+def _windows(connection: sqlite3.Connection, wanted: Wanted, newest: int) -> Iterator[tuple[int, int]]:
+    """Yield which revisions to walk, the latest first: ever more, but in bounds of the scope's own size."""
+    window = WALK_FACTOR * wanted.need + WALK_START
+    if wanted.condition is not None:
         window = max(window, WALK_LEAST)
     oldest = max(0, newest - window)
     yield newest, oldest
-    if condition is None:
+    if wanted.condition is None or wanted.where.via is not None:
         return
-    left = WALK_OWN * scope.size(connection, -1) - window
+    left = WALK_OWN * wanted.scope.size(connection, -1) - window
     while left > 0:
         window = min(window * 8, left)
         newest, oldest = oldest, max(0, oldest - window)
@@ -217,51 +192,42 @@ def _windows(
         left -= window
 
 
-def _walked(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    condition: Condition | None,
-    now: int,
-    limit: int,
-    newest: int,
-    oldest: int,
-) -> list[int]:
-    """Return the latest matches among the revisions after ``oldest`` and up to ``newest``."""
-    sql, parameters = ("1", ()) if condition is None else condition[:2]
-    if limit > NARROW_ITEMS:
+def _walked(connection: sqlite3.Connection, wanted: Wanted, need: int, newest: int, oldest: int) -> list[int]:
+    """Return the latest ``need`` matches among the revisions after ``oldest`` up to ``newest``."""
+    sql, parameters, *_ = wanted.where
+    if newest - oldest > WALK_LEAST:
         # The ids of the scope are gathered once, which pays for a long walk only.
-        scoped = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
-        source = _RECENT
+        scoped, source = _IDS_IN_SCOPE, _ALL
     else:
-        scoped = scope.sql
-        source = f"{_RECENT} cross join stateroom_namespace n on n.id = i.namespace_id"
-    # Other people's values are not to be parsed, so the filter waits until the scope has been looked at.
+        scoped, source = wanted.scope.sql, f"{_ALL} {NAMESPACE_OF}"
     rows = connection.execute(
         f"select i.revision from {source} where i.revision > ? and i.revision <= ? "  # noqa: S608
-        f"and case when {scoped} then {LIVE} and {sql} else 0 end order by i.revision desc limit ?",
-        (oldest, newest, *scope.range, now, *parameters, limit),
+        f"and {scoped} and {LIVE} and {sql} order by i.revision desc limit ?",
+        (oldest, newest, *wanted.scope.range, wanted.now, *parameters, need),
     )
     return [revision for (revision,) in rows]
 
 
-def _sorted(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    condition: Condition | None,
-    now: int,
-    limit: int,
-    offset: int,
-) -> list[int]:
-    """Read the whole scope, or what a declared index leads to, and sort."""
-    sql, parameters, via = condition or Condition("1", ())
+def _walked_page(connection: sqlite3.Connection, wanted: Wanted, newest: int) -> tuple[list[int], bool]:
+    """Return the page found in one long walk without a filter, and whether it went over everything."""
+    oldest = max(0, newest - WALK_FACTOR * wanted.need - WALK_LEAST)
+    rows = connection.execute(
+        f"select i.revision from {_ALL} where i.revision > ? and {_IDS_IN_SCOPE} "  # noqa: S608
+        f"and {LIVE} order by i.revision desc limit ? offset ?",
+        (oldest, *wanted.scope.range, wanted.now, wanted.limit, wanted.offset),
+    )
+    return [revision for (revision,) in rows], oldest == 0
+
+
+def _sorted(connection: sqlite3.Connection, wanted: Wanted) -> list[int]:
+    """Read the whole scope, or all that a declared index leads to, and sort."""
+    scope, (sql, parameters, via, _) = wanted.scope, wanted.where
     source = scope.source
-    if via is not None and (scope.is_all or scope.size(connection, NARROW_ITEMS) == NARROW_ITEMS):
-        source = (
-            f"stateroom_item i indexed by {via} cross join stateroom_namespace n on n.id = i.namespace_id"
-        )
+    if via is not None:
+        source = f"stateroom_item i indexed by {via} {NAMESPACE_OF}"
     rows = connection.execute(
         f"select i.revision from {source} where {scope.sql} and {LIVE} and {sql} "  # noqa: S608
         "order by i.revision desc limit ? offset ?",
-        (*scope.range, now, *parameters, limit, offset),
+        (*scope.range, wanted.now, *parameters, wanted.limit, wanted.offset),
     )
     return [revision for (revision,) in rows]

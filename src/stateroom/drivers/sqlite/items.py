@@ -28,11 +28,12 @@ from stateroom.contract.items import (
 from stateroom.drivers.sqlite.batches import kinds_of_search, runs
 from stateroom.drivers.sqlite.committing import Commits
 from stateroom.drivers.sqlite.database import MEMORY, Database
-from stateroom.drivers.sqlite.finding import Scope, count, find
+from stateroom.drivers.sqlite.finding import Wanted, find
 from stateroom.drivers.sqlite.namespaces import Namespaces
 from stateroom.drivers.sqlite.ranking import Asked, Ranking
 from stateroom.drivers.sqlite.refreshes import Refreshes
 from stateroom.drivers.sqlite.rows import COLUMNS, FROM, get_rows, records_of, to_record
+from stateroom.drivers.sqlite.scope import Scope, count
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.upkeep import Upkeep
 from stateroom.drivers.sqlite.vectors import Vectors
@@ -284,7 +285,7 @@ class SqliteItems(Items):
         limit, offset = operation.limit, operation.offset
         writer = connection if uncommitted else None
         if operation.query is None:
-            records = find(connection, scope, condition, now, limit, offset)
+            records = find(connection, Wanted(scope, condition, now, limit, offset))
             return [Hit(record) for record in self._told(records, operation, writer)]
         if limit == 0:
             return []

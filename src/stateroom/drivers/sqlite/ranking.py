@@ -8,8 +8,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from stateroom.contract.items import Query
-from stateroom.drivers.sqlite.finding import Scope, revisions_in
 from stateroom.drivers.sqlite.rows import LIVE, ids
+from stateroom.drivers.sqlite.scope import Scope, revisions_in
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.text_search import search_text
 from stateroom.drivers.sqlite.vectors import Vectors

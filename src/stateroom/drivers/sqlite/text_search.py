@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from stateroom.drivers.sqlite.finding import Scope
 from stateroom.drivers.sqlite.rows import LIVE, ids
+from stateroom.drivers.sqlite.scope import Scope
 from stateroom.drivers.sqlite.text import PENDING, TextIndex, fits, marks, pack
 from stateroom.drivers.sqlite.where import Condition
 from stateroom.model.namespace import Namespace, encode

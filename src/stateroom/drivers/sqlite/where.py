@@ -28,11 +28,16 @@ Matcher = Callable[[Mapping[str, Any]], bool]
 
 
 class Condition(NamedTuple):
-    """A condition and its parameters; ``via`` is the declared index that can answer a part of it."""
+    """A condition and its parameters.
+
+    ``via`` is a declared index that leads to every row that may match, by the condition ``bound``, whose
+    parameter is the first one.
+    """
 
     sql: str
     parameters: tuple[Any, ...]
     via: str | None = None
+    bound: str = ""
 
 
 class KeyIndex(NamedTuple):
@@ -103,7 +108,7 @@ def where(
     expression = index.expression.replace("(value,", "(i.value,", 1)
     bound = f"{expression} {sign} json_extract(?, '$')"
     operand = orjson.dumps(usable.operand).decode()
-    return Condition(f"({bound} and ({sql}))", (operand, *parameters), index.name)
+    return Condition(f"({bound} and ({sql}))", (operand, *parameters), index.name, bound)
 
 
 def _exact(condition: Filter, matchers: Matchers) -> tuple[str, tuple[Any, ...]]:

@@ -25,7 +25,8 @@ VECTORS_PER_ITEM_MAX = 65_536
 _LAST = """
 (select max(revision) from stateroom_item),
 (select updated_at from stateroom_item order by revision desc limit 1),
-(select value from stateroom_setting where name = 'revision')
+(select value from stateroom_setting where name = 'revision'),
+(select value from stateroom_setting where name = 'updated_at')
 """
 
 _FIND = f"""
@@ -69,9 +70,11 @@ class _Old(NamedTuple):
 class _Stamps:
     """The last revision and time given out, from which the next ones follow."""
 
-    def __init__(self, newest: int | None, updated_at: int | None, floor: int) -> None:
-        self.revision = max(newest or 0, floor)
-        self.updated_at = updated_at or 0
+    def __init__(
+        self, newest: int | None, updated_at: int | None, least_revision: int, least_time: int
+    ) -> None:
+        self.revision = max(newest or 0, least_revision)
+        self.updated_at = max(updated_at or 0, least_time)
 
     def record(self, operation: Put, old: _Old | None, now: int) -> Record:
         """Return what a put makes of the row at its address: its own one goes on, an expired one does not."""
@@ -166,9 +169,11 @@ def refresh(connection: sqlite3.Connection, expiries: dict[int, int]) -> None:
 
 def _look(connection: sqlite3.Connection, path: bytes, key: str) -> tuple[int | None, _Old | None, _Stamps]:
     """Return the id of a namespace, the row of a key in it, and the last stamps."""
-    namespace_id, *old, newest, updated_at, floor = connection.execute(_FIND, (path, key)).fetchone()
-    row = None if old[0] is None else _Old(*old)
-    return namespace_id, row, _Stamps(newest, updated_at, floor)
+    namespace_id, revision, created_at, updated_at, expires_at, *last = connection.execute(
+        _FIND, (path, key)
+    ).fetchone()
+    old = None if revision is None else _Old(revision, created_at, updated_at, expires_at)
+    return namespace_id, old, _Stamps(*last)
 
 
 def _find_all(

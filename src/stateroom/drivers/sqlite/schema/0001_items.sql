@@ -9,7 +9,7 @@ create table stateroom_namespace (
 
 -- One row an item. A put always makes a new row, so the revision is also the order of puts, and text and
 -- vectors that are kept by revision can never belong to another value. A new revision is greater than
--- all here and than the setting revision. Times are microseconds since 1970 UTC, ttl is minutes.
+-- all here and than the setting revision, and its time not before theirs. Times are microseconds since 1970 UTC, ttl is minutes.
 create table stateroom_item (
     revision integer primary key,
     namespace_id integer not null,
@@ -53,6 +53,9 @@ create trigger stateroom_item_removed after delete on stateroom_item begin
     update stateroom_setting set value = old.revision
     where name = 'revision' and value < old.revision
     and not exists (select 1 from stateroom_item where revision > old.revision);
+    update stateroom_setting set value = old.updated_at
+    where name = 'updated_at' and value < old.updated_at
+    and not exists (select 1 from stateroom_item where revision > old.revision);
 end;
 
 -- Terms of the items up to the setting text_revision. scope lists the ids of all text_scope rows that
@@ -88,7 +91,7 @@ create table stateroom_setting (
 ) without rowid;
 
 insert into stateroom_setting (name, value)
-values ('revision', 0), ('text_revision', 0), ('text_removal', 0), ('namespaces_forgotten', 0);
+values ('revision', 0), ('updated_at', 0), ('text_revision', 0), ('text_removal', 0), ('namespaces_forgotten', 0);
 
 -- Lets every process see that its list of namespaces is out of date; new ones show by their ids.
 create trigger stateroom_namespace_forgotten after delete on stateroom_namespace begin
