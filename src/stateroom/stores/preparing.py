@@ -18,6 +18,7 @@ __all__ = ["Preparing"]
 
 T = TypeVar("T")
 Vector = NDArray[np.float32]
+_Wanted = dict[int, dict[bytes, str]]
 
 
 class Preparing:
@@ -54,7 +55,7 @@ class Preparing:
             return list(operations)
         known = self._known(operations, wanted)
         documents, queries = _missing(operations, wanted, known)
-        known |= zip(map(digest, documents), self._embedder.embed_documents(documents), strict=True)
+        known |= zip(documents, self._embedder.embed_documents([*documents.values()]), strict=True)
         asked = {text: self._embedder.embed_query(text) for text in queries}
         return _completed(operations, wanted, known, asked)
 
@@ -67,7 +68,8 @@ class Preparing:
         if any(isinstance(operations[place], Put) for place in wanted):
             known = await self.in_thread(lambda: self._known(operations, wanted))
         documents, queries = _missing(operations, wanted, known)
-        known |= zip(map(digest, documents), await self._embedder.aembed_documents(documents), strict=True)
+        vectors = await self._embedder.aembed_documents([*documents.values()])
+        known |= zip(documents, vectors, strict=True)
         asked = {text: await self._embedder.aembed_query(text) for text in queries}
         return _completed(operations, wanted, known, asked)
 
@@ -75,12 +77,12 @@ class Preparing:
         """Run something that may wait for a disk outside the event loop."""
         return await asyncio.to_thread(act)
 
-    def _wanted(self, operations: Sequence[Operation]) -> dict[int, list[str]]:
-        """Return the texts that operations want embedded, by the place of the operation."""
+    def _wanted(self, operations: Sequence[Operation]) -> _Wanted:
+        """Return the distinct texts that operations want embedded, by their digest, by place."""
         if self._embedder is None:
             return {}
         found = {place: self._texts(operation) for place, operation in enumerate(operations)}
-        return {place: wanted for place, wanted in found.items() if wanted}
+        return {place: {digest(text): text for text in texts} for place, texts in found.items() if texts}
 
     def _texts(self, operation: Operation) -> list[str]:
         if isinstance(operation, Put) and operation.paths != ():
@@ -90,7 +92,7 @@ class Preparing:
             return [operation.query.text]
         return []
 
-    def _known(self, operations: Sequence[Operation], wanted: dict[int, list[str]]) -> dict[bytes, Vector]:
+    def _known(self, operations: Sequence[Operation], wanted: _Wanted) -> dict[bytes, Vector]:
         """Return the vectors that the items about to be replaced have, by the digest of their text."""
         known: dict[bytes, Vector] = {}
         for place in wanted:
@@ -101,22 +103,22 @@ class Preparing:
 
 
 def _missing(
-    operations: Sequence[Operation], wanted: dict[int, list[str]], known: dict[bytes, Vector]
-) -> tuple[list[str], list[str]]:
-    """Return the distinct texts of documents and of queries that have no vector yet."""
-    documents: dict[str, None] = {}
+    operations: Sequence[Operation], wanted: _Wanted, known: dict[bytes, Vector]
+) -> tuple[dict[bytes, str], list[str]]:
+    """Return the distinct texts of documents, by digest, and of queries that have no vector yet."""
+    documents: dict[bytes, str] = {}
     queries: dict[str, None] = {}
     for place, found in wanted.items():
         if isinstance(operations[place], Search):
-            queries |= dict.fromkeys(found)
+            queries |= dict.fromkeys(found.values())
         else:
-            documents |= dict.fromkeys(text for text in found if digest(text) not in known)
-    return list(documents), list(queries)
+            documents |= {key: text for key, text in found.items() if key not in known}
+    return documents, list(queries)
 
 
 def _completed(
     operations: Sequence[Operation],
-    wanted: dict[int, list[str]],
+    wanted: _Wanted,
     known: dict[bytes, Vector],
     asked: dict[str, Vector],
 ) -> list[Operation]:
@@ -124,10 +126,9 @@ def _completed(
     for place, found in wanted.items():
         operation = operations[place]
         if isinstance(operation, Put):
-            digests = dict.fromkeys(map(digest, found))
-            vectors = tuple(Embedded(one, known[one]) for one in digests)
+            vectors = tuple(Embedded(key, known[key]) for key in found)
             completed[place] = operation._replace(vectors=vectors)
         elif isinstance(operation, Search) and operation.query is not None:
-            query = operation.query._replace(vector=asked[found[0]])
+            query = operation.query._replace(vector=asked[next(iter(found.values()))])
             completed[place] = operation._replace(query=query)
     return completed

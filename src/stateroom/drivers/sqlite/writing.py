@@ -24,7 +24,7 @@ VECTORS_PER_ITEM_MAX = 65_536
 
 _LAST = """
 (select max(revision) from stateroom_item),
-(select updated_at from stateroom_item order by revision desc limit 1),
+(select updated_at from stateroom_item where revision = (select max(revision) from stateroom_item)),
 (select value from stateroom_setting where name = 'revision'),
 (select value from stateroom_setting where name = 'updated_at')
 """
