@@ -116,10 +116,12 @@ class SqliteItems(Items):
 
     @override
     def close(self) -> None:
-        self._flush()
-        self._db.close()
-        self._threads.shutdown()
-        self._threads = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="stateroom-sqlite")
+        try:
+            self._flush()
+        finally:
+            self._db.close()
+            self._threads.shutdown()
+            self._threads = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="stateroom-sqlite")
 
     @override
     def apply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
@@ -134,12 +136,13 @@ class SqliteItems(Items):
 
     @override
     def put(self, operation: Put) -> Record:
-        if not self._db.lock.acquire(blocking=False):
+        lock = self._db.lock
+        if not lock.acquire(blocking=False):
             return super().put(operation)
         try:
             return self._write(lambda connection: self._put(connection, operation))
         finally:
-            self._db.lock.release()
+            lock.release()
 
     @override
     def get(self, operation: Get) -> Record | None:
