@@ -11,7 +11,6 @@ from hypothesis import given
 from langgraph.store.base import InvalidNamespaceError
 
 from stateroom.errors import InvalidKey, InvalidNamespace, LimitExceeded
-from stateroom.model import namespace as rules
 from stateroom.model.limits import KEY_BYTES_MAX, LABEL_BYTES_MAX, NAMESPACE_LABELS_MAX
 from stateroom.model.namespace import (
     Namespace,
@@ -112,16 +111,6 @@ def test_labels_are_counted_and_measured_in_bytes() -> None:
     with pytest.raises(LimitExceeded, match=r"1,026 bytes; at most 1,024") as caught:
         check_namespace(("é" * (LABEL_BYTES_MAX // 2 + 1),), field="ns")
     assert caught.value.field == "ns[0]"
-
-
-def test_what_is_remembered_of_checked_namespaces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "_checked", {})
-    monkeypatch.setattr(rules, "_CHECKED_MAX", 3)
-    for number in range(10):
-        assert check_namespace((f"tenant-{number}",)) == (f"tenant-{number}",)
-        assert len(rules._checked) <= 3
-    check_namespace(("x" * 1000,))
-    assert ("x" * 1000,) not in rules._checked
 
 
 @pytest.mark.parametrize("namespace", [(), ("langgraph",), ("langgraph", "x")])

@@ -61,12 +61,17 @@ def check_namespace(namespace: object, *, field: str = "namespace") -> Namespace
     A label is a non-empty string without NUL and lone surrogates. Raises InvalidNamespace naming the
     position and the value to blame, LimitExceeded above LABEL_BYTES_MAX and NAMESPACE_LABELS_MAX.
     """
-    # This runs on every operation. Only valid namespaces are remembered, so whatever is equal to one of
-    # them is answered by the plain strings that were checked then.
-    try:
-        return _checked[tuple(namespace) if type(namespace) is list else namespace]
-    except (KeyError, TypeError):
-        return _check_anew(namespace, field)
+    # This runs on every operation. Plain namespaces are let through at once; whatever is special about
+    # one is looked at more closely.
+    if type(namespace) is tuple and len(namespace) <= NAMESPACE_LABELS_MAX:
+        for label in namespace:
+            if not (type(label) is str and label and label.isascii() and len(label) <= LABEL_BYTES_MAX):
+                break
+            if "\0" in label:
+                break
+        else:
+            return namespace
+    return _check_anew(namespace, field)
 
 
 def check_item_namespace(namespace: object, *, field: str = "namespace") -> Namespace:
@@ -84,10 +89,7 @@ def check_put_namespace(namespace: object, *, field: str = "namespace") -> Names
 
     These are LangGraph's rules for ``put``; its ``batch`` is the way past them.
     """
-    try:
-        return _checked_to_put[namespace]
-    except (KeyError, TypeError):
-        labels = check_item_namespace(namespace, field=field)
+    labels = check_item_namespace(namespace, field=field)
     for position, label in enumerate(labels):
         if "." in label:
             raise InvalidNamespace(
@@ -99,7 +101,6 @@ def check_put_namespace(namespace: object, *, field: str = "namespace") -> Names
             f"{field}[0] is {RESERVED_ROOT!r}, which LangGraph keeps for itself; choose another root label",
             field=f"{field}[0]",
         )
-    _remember(_checked_to_put, labels)
     return labels
 
 
@@ -152,13 +153,6 @@ def has_prefix(namespace: Namespace, prefix: Namespace) -> bool:
     return namespace[: len(prefix)] == prefix
 
 
-# The bounds keep the memory of the process small: at most some 10 MiB are remembered.
-_CHECKED_MAX: Final = 10_000
-_CHECKED_CHARACTERS_MAX: Final = 256
-_checked: dict[object, Namespace] = {}
-_checked_to_put: dict[object, Namespace] = {}
-
-
 def _check_anew(namespace: object, field: str) -> Namespace:
     if isinstance(namespace, str):
         raise InvalidNamespace(
@@ -168,16 +162,7 @@ def _check_anew(namespace: object, field: str) -> Namespace:
     if not isinstance(namespace, (tuple, list)):
         raise InvalidNamespace(f"{field} is {show(namespace)}; pass a tuple of strings", field=field)
     check_limit(len(namespace), NAMESPACE_LABELS_MAX, "labels", field=field)
-    labels = tuple(_check_label(label, f"{field}[{position}]") for position, label in enumerate(namespace))
-    _remember(_checked, labels)
-    return labels
-
-
-def _remember(checked: dict[object, Namespace], labels: Namespace) -> None:
-    if len(labels) + sum(map(len, labels)) <= _CHECKED_CHARACTERS_MAX:
-        if len(checked) >= _CHECKED_MAX:
-            checked.clear()
-        checked[labels] = labels
+    return tuple(_check_label(label, f"{field}[{position}]") for position, label in enumerate(namespace))
 
 
 def _check_label(label: object, field: str) -> str:
