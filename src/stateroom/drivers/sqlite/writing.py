@@ -36,6 +36,12 @@ left join stateroom_namespace n using (path)
 left join stateroom_item i on i.namespace_id = n.id and i.key = ?
 """  # noqa: S608  # constants only
 
+_ADDRESS = """
+select n.id, i.revision, i.expires_at from stateroom_namespace n
+cross join stateroom_item i on i.namespace_id = n.id and i.key = ?2
+where n.path = ?1
+"""
+
 _FIND_ALL = """
 select w.key, i.revision, i.created_at, i.updated_at, i.expires_at from json_each(?) w
 cross join stateroom_item i
@@ -126,10 +132,12 @@ def put_all(connection: sqlite3.Connection, operations: Sequence[Put], now: int)
 
 def delete(connection: sqlite3.Connection, operation: Delete, now: int) -> None:
     """Remove one item, and its namespace when that is empty now."""
-    namespace_id, old, _ = _look(connection, encode(operation.namespace), operation.key)
-    check_condition(operation, old.revision if old and old.is_live(now) else None)
-    if old is not None:
-        connection.execute("delete from stateroom_item where revision = ?", (old.revision,))
+    row = connection.execute(_ADDRESS, (encode(operation.namespace), operation.key)).fetchone()
+    namespace_id, revision, expires_at = row or (None, None, None)
+    is_live = row is not None and (expires_at is None or expires_at > now)
+    check_condition(operation, revision if is_live else None)
+    if row is not None:
+        connection.execute("delete from stateroom_item where revision = ?", (revision,))
         connection.execute(_FORGET, (namespace_id,))
 
 
