@@ -192,6 +192,13 @@ def test_a_sum_that_overflows_single_precision_on_its_way_is_scored_right() -> N
     assert table.top(query * np.array([1, 1, 0], np.float32), 1) == [(2, 0.0)]
 
 
+def test_sums_that_overflow_both_ways_are_scored_right_and_without_a_warning() -> None:
+    up = np.full(3, 1e30, np.float32)
+    table = table_of({1: [up], 2: [-up]}, "inner_product")
+    assert [key for key, _ in table.top(up, 2)] == [1, 2]
+    assert [key for key, _ in table.top(-up, 2)] == [2, 1]
+
+
 def test_an_item_scores_by_the_best_of_its_vectors() -> None:
     east, north = np.array([1, 0], np.float32), np.array([0, 1], np.float32)
     table = table_of({1: [east, north], 2: [-east]}, dims=2)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from stateroom.errors import InvalidValue
 from stateroom.search.index_config import DistanceType
+from stateroom.search.prescan import CHUNK_FLOATS, UNIT_ROUNDOFF, Doubles, Floats, Prescan, Rows
 
 __all__ = ["VectorTable"]
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Rows = NDArray[np.intp]
+NO_ROWS: Final = np.empty(0, np.intp)
 
 FIRST_CAPACITY: Final = 64
 DEAD_ROWS_KEPT: Final = 1_024
@@ -27,16 +26,12 @@ FIRST_BLOCK: Final = 256
 BLOCK_GROWTH: Final = 16
 """``ranked`` sorts so many items first, and so many times more whenever it runs out."""
 
-CHUNK_FLOATS: Final = 1 << 18
-"""Double-precision work happens on so many numbers at a time, to stay in the cache."""
-
 GATHER_FLOATS: Final = 1 << 16
-"""Scattered rows are copied and multiplied so many numbers at a time, for the same reason."""
+"""Scattered rows are copied and multiplied so many numbers at a time, to stay in the cache."""
 
 GATHER_SHARE: Final = 4
 """Reading scattered rows costs about so many times as much as reading them all in order."""
 
-UNIT_ROUNDOFF: Final = 2.0**-24
 LEAST_NORMAL: Final = 2.0**-126
 
 BYTES_PER_ENTRY: Final = 110
@@ -49,7 +44,8 @@ class VectorTable:
     Scores are cosine similarities, inner products, or negative Euclidean distances (``l2``): higher is
     better. An item with several vectors has the best of their scores; equal scores rank the
     higher key first. The cosine of a zero vector is 0.0. Every answer is exact: a scan in single
-    precision only preselects, with a proven error bound, what is then scored in double precision.
+    precision, where it helps after a prescan of fewer numbers, only preselects, with a proven error
+    bound, what is then scored in double precision.
     """
 
     def __init__(self, dims: int, distance_type: DistanceType) -> None:
@@ -63,6 +59,7 @@ class VectorTable:
         self._keys: NDArray[np.int64] = np.empty(FIRST_CAPACITY, np.int64)
         self._alive: NDArray[np.bool_] = np.empty(FIRST_CAPACITY, np.bool_)
         self._norms: Doubles = np.empty(FIRST_CAPACITY, np.float64)
+        self._prescan = Prescan(dims, distance_type)
         # The rows of an item are neighbours: its first row, and their number where it is not 1.
         self._first: dict[int, int] = {}
         self._several: dict[int, int] = {}
@@ -79,7 +76,7 @@ class VectorTable:
     def nbytes(self) -> int:
         """The bytes of memory in use, those of removed and not yet compacted rows included."""
         row = self._matrix.itemsize * self.dims + self._keys.itemsize + self._norms.itemsize + 1
-        return self._count * row + len(self._first) * BYTES_PER_ENTRY
+        return self._count * row + len(self._first) * BYTES_PER_ENTRY + self._prescan.nbytes
 
     def add(self, key: int, vectors: Sequence[Floats]) -> None:
         """Set the vectors of an item, each of shape ``(dims,)``; they are copied."""
@@ -148,11 +145,14 @@ class VectorTable:
         """
         if k <= 0:
             return []
-        if exclude and keys is not None:
-            keys = [key for key in keys if key not in exclude]
-        scan = self._scan(query, keys)
-        if exclude and keys is None:
-            scan.drop(self._rows(exclude))
+        target = _Target(query, self.dims, self.distance_type)
+        if keys is not None:
+            wanted = [key for key in keys if key not in exclude] if exclude else keys
+            return self._best(self._scan(target, self._rows(wanted)), k)
+        without = self._rows(exclude) if exclude else NO_ROWS
+        scan = self._scan(target, self._near(target, k, without))
+        if scan.rows is None and exclude:
+            scan.drop(without)
         return self._best(scan, k)
 
     def ranked(self, query: Floats, keys: Collection[int] | None = None) -> Iterator[tuple[int, float]]:
@@ -161,7 +161,9 @@ class VectorTable:
         They are sorted only as far as they are read. Reading on after the table has changed raises
         RuntimeError.
         """
-        return self._read(self._scan(query, keys), self._version)
+        target = _Target(query, self.dims, self.distance_type)
+        rows = self._near(target, FIRST_BLOCK, NO_ROWS) if keys is None else self._rows(keys)
+        return self._read(self._scan(target, rows), self._version, keys is None and rows is not None)
 
     def scores(self, query: Floats) -> tuple[NDArray[np.int64], Doubles]:
         """Return the keys of all items, ascending, and their scores."""
@@ -200,6 +202,7 @@ class VectorTable:
     def _compact(self) -> None:
         """Drop the dead rows; the order of the others stays, so that an item's rows stay neighbours."""
         live = np.flatnonzero(self._alive[: self._count])
+        self._prescan.compact(live)
         self._normed = int(np.count_nonzero(live < self._normed))
         self._matrix, self._keys, self._norms = self._matrix[live], self._keys[live], self._norms[live]
         self._alive = np.ones(len(live), np.bool_)
@@ -222,15 +225,28 @@ class VectorTable:
         found = found[np.searchsorted(found, 0) :]
         return found[_starts(found)]
 
-    def _scan(self, query: Floats, keys: Collection[int] | None) -> _Scan:
-        """Bound the score of every row that is asked for, from one product in single precision."""
-        target = _Target(query, self.dims, self.distance_type)
+    def _near(self, target: _Target, k: int, without: Rows) -> Rows | None:
+        """Return the rows, ascending, that may be of the ``k`` best items; None when any row may be."""
         self._norm()
-        rows = None if keys is None else self._rows(keys)
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = self._product(target.single, rows)
+        count, alive = self._count, None
+        if self._dead or len(without):
+            alive = self._alive[:count].copy()
+            alive[without] = False
+
+        def bar(rows: Rows, number: int) -> float:
+            return self._bar(self._scan(target, rows), number)
+
+        per_item = -(-count // max(1, len(self)))
+        return self._prescan.near(
+            self._matrix[:count], self._norms[:count], alive, target.double, k, per_item, bar
+        )
+
+    def _scan(self, target: _Target, rows: Rows | None) -> _Scan:
+        """Bound the score of every row that is asked for, from one product in single precision."""
+        self._norm()
         norms = self._norms[: self._count] if rows is None else self._norms[rows]
-        scan = _Scan(target, rows, *target.bounds(product, norms))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scan = _Scan(target, rows, *target.bounds(self._product(target.single, rows), norms))
         if rows is None and self._dead:
             scan.drop(~self._alive[: self._count])
         return scan
@@ -254,11 +270,13 @@ class VectorTable:
             self._norms[start : start + len(chunk)] = _lengths(chunk, self.distance_type)
         self._normed = self._count
 
-    def _read(self, scan: _Scan, version: int) -> Iterator[tuple[int, float]]:
+    def _read(self, scan: _Scan, version: int, partial: bool) -> Iterator[tuple[int, float]]:
         taken, block = 0, FIRST_BLOCK
         while True:
             if self._version != version:
                 raise RuntimeError("the vector table changed while its ranking was being read")
+            if partial and taken:
+                scan, partial = self._scan(scan.target, None), False
             best = self._best(scan, block)
             yield from best[taken:]
             if len(best) < block:
@@ -267,20 +285,23 @@ class VectorTable:
 
     def _best(self, scan: _Scan, k: int) -> list[tuple[int, float]]:
         """Return the ``k`` best items: score exactly the rows that may belong to them, and sort those."""
-        keys = self._keys[: self._count] if scan.rows is None else self._keys[scan.rows]
-        lower = scan.lower
-        if self._several:
-            lower = np.maximum.reduceat(lower, _starts(keys))
-        # At least k items score at least this, so that a row which cannot reach it is not needed.
-        bar = np.partition(lower, -k)[-k] if k < len(lower) else -np.inf
-        near = np.flatnonzero(scan.upper >= max(bar, np.finfo(np.float64).min))
-        names, rows = keys[near], near if scan.rows is None else scan.rows[near]
+        near = np.flatnonzero(scan.upper >= max(self._bar(scan, k), np.finfo(np.float64).min))
+        rows = near if scan.rows is None else scan.rows[near]
+        names = self._keys[rows]
         scores = self._exact(rows, scan.target)
         order = np.lexsort((-names, -scores))
         if self._several:
             order = order[np.sort(np.unique(names[order], return_index=True)[1])]
         order = order[:k]
         return list(zip(names[order].tolist(), scores[order].tolist(), strict=True))
+
+    def _bar(self, scan: _Scan, k: int) -> float:
+        """Return what the k best items score at least, -inf when there are no more than k."""
+        lower = scan.lower
+        if self._several:
+            keys = self._keys[: self._count] if scan.rows is None else self._keys[scan.rows]
+            lower = np.maximum.reduceat(lower, _starts(keys))
+        return float(np.partition(lower, -k)[-k]) if k < len(lower) else -np.inf
 
     def _exact(self, rows: Rows, target: _Target) -> Doubles:
         """Score rows in double precision, each by the same sequence of operations wherever it stands."""
@@ -300,20 +321,20 @@ class _Target:
         if query.shape != (dims,):
             raise InvalidValue(f"query must have the shape ({dims},), not {query.shape}", field="query")
         self._distance_type = distance_type
-        self._double = query.astype(np.float64)
-        self._norm = float(np.sqrt(np.square(self._double).sum()))
+        self.double = query.astype(np.float64)
+        self._norm = float(np.sqrt(np.square(self.double).sum()))
         if distance_type == "cosine" and self._norm > 0.0:
-            self._double /= self._norm
+            self.double /= self._norm
             self._norm = 1.0
-        self.single = self._double.astype(np.float32)
+        self.single = self.double.astype(np.float32)
 
     def exact(self, rows: Floats, norms: Doubles) -> Doubles:
         """Return the score of each row of a matrix, given the norms of the rows."""
         # A sum along each row: unlike a BLAS product it treats equal rows equally, so that ties stay ties.
         if self._distance_type == "l2":
-            distance: Doubles = np.sqrt(np.square(rows - self._double).sum(axis=1))
+            distance: Doubles = np.sqrt(np.square(rows - self.double).sum(axis=1))
             return -distance
-        product: Doubles = (rows * self._double).sum(axis=1)
+        product: Doubles = (rows * self.double).sum(axis=1)
         if self._distance_type == "inner_product":
             return product
         cosine: Doubles = np.clip(product / norms, -1.0, 1.0)
