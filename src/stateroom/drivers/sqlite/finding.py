@@ -20,6 +20,9 @@ FEW_NAMESPACES = 64
 NARROW_ITEMS = 2_000
 """Items of a scope up to which they are all listed and sorted."""
 
+SHORT_OFFSET = 100
+"""Items that a page may pass over together with their values."""
+
 LED_ITEMS = 500
 """Items up to which all that a declared index leads to are looked at."""
 
@@ -112,6 +115,14 @@ def _straight(connection: sqlite3.Connection, wanted: Wanted) -> list[Record]:
     scope, (sql, parameters, *_) = wanted.scope, wanted.where
     own = scope.single is not None
     source, where = (OWN, "i.namespace_id = ?") if own else (_ALL, "1")
+    if wanted.offset <= SHORT_OFFSET:
+        rows = connection.execute(
+            f"select {COLUMNS} from {source} {NAMESPACE_OF} where {where} and {LIVE} and {sql} "  # noqa: S608
+            "order by i.revision desc limit ? offset ?",
+            ((scope.single,) if own else ()) + (wanted.now, *parameters, wanted.limit, wanted.offset),
+        )
+        return [to_record(row) for row in rows]
+    # What is passed over is passed over in the index.
     page = (
         f"select i.revision as r from {source} where {where} and {LIVE} and {sql} "  # noqa: S608
         "order by i.revision desc limit ? offset ?"

@@ -32,7 +32,7 @@ from stateroom.drivers.sqlite.finding import Wanted, find
 from stateroom.drivers.sqlite.namespaces import Namespaces
 from stateroom.drivers.sqlite.ranking import Asked, Ranking
 from stateroom.drivers.sqlite.refreshes import Refreshes
-from stateroom.drivers.sqlite.rows import COLUMNS, FROM, get_rows, records_of, to_record
+from stateroom.drivers.sqlite.rows import get, get_all, records_of
 from stateroom.drivers.sqlite.scope import Scope, count
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.upkeep import Upkeep
@@ -50,8 +50,6 @@ from stateroom.search.text import TextIndexing
 __all__ = ["SqliteItems"]
 
 T = TypeVar("T")
-
-_GET = f"select {COLUMNS} from {FROM} where n.path = ? and i.key = ?"  # noqa: S608  # constants only
 
 _VECTORS = """
 select v.digest, v.embedding from stateroom_namespace n
@@ -152,8 +150,8 @@ class SqliteItems(Items):
     def get_all(self, operations: Sequence[Get]) -> list[Record | None]:
         if len(operations) < GETS_JOINED:
             return super().get_all(operations)
-        rows = self._db.read(lambda connection: get_rows(connection, operations))
-        seen = [None if row is None else self._seen(to_record(row)) for row in rows]
+        found = self._db.read(lambda connection: get_all(connection, operations))
+        seen = [None if record is None else self._seen(record) for record in found]
         return [
             record if record is None or not operation.refresh else self._refreshed(record, None)
             for record, operation in zip(seen, operations, strict=True)
@@ -272,10 +270,8 @@ class SqliteItems(Items):
     def _get(
         self, connection: sqlite3.Connection, operation: Get, *, uncommitted: bool = False
     ) -> Record | None:
-        row = connection.execute(_GET, (encode(operation.namespace), operation.key)).fetchone()
-        if row is None:
-            return None
-        record = self._seen(to_record(row))
+        found = get(connection, operation)
+        record = None if found is None else self._seen(found)
         if record is None or not operation.refresh:
             return record
         return self._refreshed(record, connection if uncommitted else None)

@@ -13,12 +13,17 @@ from stateroom.contract.items import Get
 from stateroom.model.item import Record
 from stateroom.model.namespace import Namespace, decode, encode
 
-__all__ = ["COLUMNS", "FROM", "LIVE", "get_rows", "ids", "records_of", "to_record"]
+__all__ = ["COLUMNS", "LIVE", "get", "get_all", "ids", "records_of", "to_record"]
 
-COLUMNS = "n.path, i.key, i.value, i.revision, i.created_at, i.updated_at, i.ttl, i.expires_at"
+_FACTS = "i.value, i.revision, i.created_at, i.updated_at, i.ttl, i.expires_at"
+
+COLUMNS = f"n.path, i.key, {_FACTS}"
 """What ``to_record`` reads, from ``stateroom_item i`` joined with ``stateroom_namespace n``."""
 
-FROM = "stateroom_item i join stateroom_namespace n on n.id = i.namespace_id"
+_GET = f"""
+select {_FACTS} from stateroom_namespace n
+cross join stateroom_item i on i.namespace_id = n.id and i.key = ?2 where n.path = ?1
+"""  # noqa: S608  # constants only
 
 LIVE = "(i.expires_at is null or i.expires_at > ?)"
 """The condition that an item has not expired; its parameter is the present."""
@@ -46,26 +51,33 @@ def ids(numbers: Iterable[int]) -> str:
     return orjson.dumps(list(numbers)).decode()
 
 
-def get_rows(connection: sqlite3.Connection, operations: Sequence[Get]) -> list[Sequence[Any] | None]:
-    """Return the rows of ``COLUMNS`` at many addresses, None where there is none."""
-    rows: list[Sequence[Any] | None] = [None] * len(operations)
+def get(connection: sqlite3.Connection, operation: Get) -> Record | None:
+    """Return the record at an address, expired or not."""
+    namespace, key, _ = operation
+    row = connection.execute(_GET, (encode(namespace), key)).fetchone()
+    return None if row is None else Record(namespace, key, *row)
+
+
+def get_all(connection: sqlite3.Connection, operations: Sequence[Get]) -> list[Record | None]:
+    """Return the records at many addresses, expired or not, None where there is none."""
+    records: list[Record | None] = [None] * len(operations)
     for start in range(0, len(operations), _CHUNKS[-1]):
         chunk = operations[start : start + _CHUNKS[-1]]
         size = next(size for size in _CHUNKS if size >= len(chunk))
         parameters: list[Any] = []
-        for place, operation in enumerate(chunk, start):
-            parameters += (place, encode(operation.namespace), operation.key)
+        for place, (namespace, key, _) in enumerate(chunk, start):
+            parameters += (place, encode(namespace), key)
         parameters += [None] * 3 * (size - len(chunk))
         for place, *row in connection.execute(_get_all(size), parameters):
-            rows[place] = row
-    return rows
+            records[place] = Record(operations[place].namespace, operations[place].key, *row)
+    return records
 
 
 @cache
 def _get_all(size: int) -> str:
     addresses = ", ".join(["(?, ?, ?)"] * size)
     return (
-        f"with w(place, path, key) as (values {addresses}) select w.place, {COLUMNS} from w "  # noqa: S608
+        f"with w(place, path, key) as (values {addresses}) select w.place, {_FACTS} from w "  # noqa: S608
         "cross join stateroom_namespace n on n.path = w.path "
         "cross join stateroom_item i on i.namespace_id = n.id and i.key = w.key"
     )

@@ -42,20 +42,23 @@ create table stateroom_removal (
     revision integer not null
 );
 
-create trigger stateroom_item_removed after delete on stateroom_item begin
-    insert into stateroom_removal (revision) select old.revision
-    where exists (select 1 from stateroom_text_document where revision = old.revision)
-    or exists (
-        select 1 from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535
-    );
+create trigger stateroom_item_removed after delete on stateroom_item
+when exists (select 1 from stateroom_text_document where revision = old.revision)
+or exists (
+    select 1 from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535
+)
+begin
+    insert into stateroom_removal (revision) values (old.revision);
     delete from stateroom_vector where id between old.revision << 16 and (old.revision << 16) + 65535;
-    -- The setting keeps the greatest revision ever when its row goes, so that none is given out twice.
-    update stateroom_setting set value = old.revision
-    where name = 'revision' and value < old.revision
-    and not exists (select 1 from stateroom_item where revision > old.revision);
-    update stateroom_setting set value = old.updated_at
-    where name = 'updated_at' and value < old.updated_at
-    and not exists (select 1 from stateroom_item where revision > old.revision);
+end;
+
+-- The settings keep the greatest revision and time ever when their row goes, so that no revision is given
+-- out twice, and time does not run back.
+create trigger stateroom_item_last_removed after delete on stateroom_item
+when not exists (select 1 from stateroom_item where revision > old.revision)
+begin
+    update stateroom_setting set value = old.revision where name = 'revision' and value < old.revision;
+    update stateroom_setting set value = old.updated_at where name = 'updated_at' and value < old.updated_at;
 end;
 
 -- Terms of the items up to the setting text_revision. scope lists the ids of all text_scope rows that
