@@ -39,6 +39,8 @@ TEXTS_REMEMBERED: Final = 2_048
 NUMBERS_ON_THE_LOOP: Final = 16_384
 """An answer of more numbers is checked in a worker thread: it would hold up an event loop for too long."""
 
+_GREATEST = float(np.finfo(np.float32).max)
+
 _Kind: TypeAlias = Literal["document", "query"]
 
 
@@ -172,9 +174,11 @@ class _Recent:
     def keep(self, kind: _Kind, vectors: dict[str, Vector]) -> None:
         """Remember vectors, and forget the least recently used beyond the size."""
         for text, vector in list(vectors.items())[-self._size :]:
-            # A copy: a row would keep the whole matrix of its batch in memory.
-            own = vector.copy()
-            own.setflags(write=False)
+            own = vector
+            if len(vectors) > 1:
+                # A copy: a row would keep the whole matrix of its batch in memory.
+                own = vector.copy()
+                own.setflags(write=False)
             name = (kind, digest(text))
             with self._lock:
                 self._vectors[name] = own
@@ -323,19 +327,22 @@ def _checked(answer: Any, texts: list[str], dims: int) -> NDArray[np.float32]:
                 field="index.dims",
             )
     try:
-        with np.errstate(over="ignore"):
-            matrix = np.array(answer, dtype=np.float32)
+        # Twice the precision at first, since what overflows on its way to single would be warned of.
+        wide = np.array(answer, dtype=np.float64)
     except (TypeError, ValueError):
         raise _no_vectors(answer[0]) from None
-    if matrix.ndim != 2:
+    if wide.ndim != 2:
         raise _no_vectors(answer[0])
-    if not np.isfinite(matrix).all():
-        row, place = np.argwhere(~np.isfinite(matrix))[0].tolist()
+    # NaN is in no range either.
+    fits = np.abs(wide) <= _GREATEST
+    if not fits.all():
+        row, place = np.argwhere(~fits)[0].tolist()
         raise InvalidValue(
             f"index.embed returned {answer[row][place]} as number {place} of the vector of "
             f"{texts[row][:40]!r}; every number must be finite and fit 32 bits",
             field="index.embed",
         )
+    matrix = wide.astype(np.float32)
     matrix.setflags(write=False)
     return matrix
 

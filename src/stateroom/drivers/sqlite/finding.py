@@ -8,7 +8,7 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from stateroom.drivers.sqlite.rows import COLUMNS, LIVE, ids, records_of, to_record
-from stateroom.drivers.sqlite.scope import NAMESPACE_OF, OWN, Scope, revisions_in
+from stateroom.drivers.sqlite.scope import ALL, IDS_IN_SCOPE, NAMESPACE_OF, OWN, Scope, revisions_in
 from stateroom.drivers.sqlite.where import Condition
 from stateroom.model.item import Record
 
@@ -41,8 +41,6 @@ WALK_OWN = 4
 WALK_LEAST = 4_096
 """Items that a walk with a filter looks at first."""
 
-_ALL = "stateroom_item i not indexed"
-_IDS_IN_SCOPE = "i.namespace_id in (select id from stateroom_namespace where path >= ? and path < ?)"
 _NO_CONDITION = Condition("1", ())
 
 
@@ -114,7 +112,7 @@ def _straight(connection: sqlite3.Connection, wanted: Wanted) -> list[Record]:
     """Walk what is in order already: the items of one namespace, or of everybody."""
     scope, (sql, parameters, *_) = wanted.scope, wanted.where
     own = scope.single is not None
-    source, where = (OWN, "i.namespace_id = ?") if own else (_ALL, "1")
+    source, where = (OWN, "i.namespace_id = ?") if own else (ALL, "1")
     if wanted.offset <= SHORT_OFFSET:
         rows = connection.execute(
             f"select {COLUMNS} from {source} {NAMESPACE_OF} where {where} and {LIVE} and {sql} "  # noqa: S608
@@ -208,9 +206,9 @@ def _walked(connection: sqlite3.Connection, wanted: Wanted, need: int, newest: i
     sql, parameters, *_ = wanted.where
     if newest - oldest > WALK_LEAST:
         # The ids of the scope are gathered once, which pays for a long walk only.
-        scoped, source = _IDS_IN_SCOPE, _ALL
+        scoped, source = IDS_IN_SCOPE, ALL
     else:
-        scoped, source = wanted.scope.sql, f"{_ALL} {NAMESPACE_OF}"
+        scoped, source = wanted.scope.sql, f"{ALL} {NAMESPACE_OF}"
     rows = connection.execute(
         f"select i.revision from {source} where i.revision > ? and i.revision <= ? "  # noqa: S608
         f"and {scoped} and {LIVE} and {sql} order by i.revision desc limit ?",
@@ -223,7 +221,7 @@ def _walked_page(connection: sqlite3.Connection, wanted: Wanted, newest: int) ->
     """Return the page found in one long walk without a filter, and whether it went over everything."""
     oldest = max(0, newest - WALK_FACTOR * wanted.need - WALK_LEAST)
     rows = connection.execute(
-        f"select i.revision from {_ALL} where i.revision > ? and {_IDS_IN_SCOPE} "  # noqa: S608
+        f"select i.revision from {ALL} where i.revision > ? and {IDS_IN_SCOPE} "  # noqa: S608
         f"and {LIVE} order by i.revision desc limit ? offset ?",
         (oldest, *wanted.scope.range, wanted.now, wanted.limit, wanted.offset),
     )

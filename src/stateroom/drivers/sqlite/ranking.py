@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stateroom.contract.items import Query
 from stateroom.drivers.sqlite.rows import LIVE, ids
-from stateroom.drivers.sqlite.scope import Scope, revisions_in
+from stateroom.drivers.sqlite.scope import Scope, matches_in, revisions_in
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.text_search import search_text
 from stateroom.drivers.sqlite.vectors import Vectors
@@ -108,7 +108,8 @@ class Ranking:
             done.update(revision for revision, _ in block)
             admitted += len(allowed)
             if asked.condition is not None and len(done) >= SIFT_MAX and admitted < asked.need:
-                rest = self._keyed(connection, asked)
+                keys = matches_in(connection, asked.scope, asked.condition, asked.now)
+                rest = self._ranked(connection, asked, keys)
                 yield from (scored for scored in rest if scored[0] not in done)
                 return
             lot *= 8
