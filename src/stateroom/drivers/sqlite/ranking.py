@@ -25,7 +25,7 @@ KEYED_ITEMS = 5_000
 FIRST_SIFT = 64
 """Ranked vectors that are checked against scope and filter at first; each later lot is eight times larger."""
 
-SIFT_MAX = 4_096
+SIFT_MAX = 500
 """Vectors checked in vain before those that the filter admits are worked out first."""
 
 Ranked = tuple[int, float, float | None, float | None]
