@@ -285,11 +285,13 @@ def _for_each(act: Callable[[Database], None]) -> Callable[[], None]:
     return act_on_all
 
 
-os.register_at_fork(
-    before=_for_each(Database.before_fork),
-    after_in_parent=_for_each(Database.after_fork_in_parent),
-    after_in_child=_for_each(Database.after_fork_in_child),
-)
+if hasattr(os, "register_at_fork"):
+    # Windows has no forks.
+    os.register_at_fork(
+        before=_for_each(Database.before_fork),
+        after_in_parent=_for_each(Database.after_fork_in_parent),
+        after_in_child=_for_each(Database.after_fork_in_child),
+    )
 
 
 def translation(error: sqlite3.Error, path: str) -> Exception:
@@ -303,6 +305,12 @@ def translation(error: sqlite3.Error, path: str) -> Exception:
         return Misconfigured(f"path: {path!r} cannot be written: {error}; allow it", field="path")
     if name.startswith("SQLITE_CORRUPT"):
         return Misconfigured(f"path: {path!r} is damaged: {error}; restore a copy of it", field="path")
+    if "no such module" in str(error):
+        return Misconfigured(
+            f"path: SQLite {sqlite3.sqlite_version} of this Python cannot open {path!r}: {error}; "
+            "use a Python whose SQLite has FTS5 and JSON",
+            field="path",
+        )
     if name in ("", "SQLITE_ERROR") or isinstance(error, sqlite3.ProgrammingError):
         # A statement that SQLite does not understand is our own mistake, and no storage's.
         return error
