@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 
 from stateroom.drivers.sqlite.database import Database
@@ -17,6 +18,9 @@ FRESH_MAX = 64
 
 REMOVALS_KEPT = 10_000
 """Removals that stay in the log for the vectors in other processes' memory; one that lags more reads anew."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class Upkeep:
@@ -37,13 +41,14 @@ class Upkeep:
         if self._text is None or not database.read(_is_behind):
             return
         while database.write_if_idle(self._text.catch_up) is False:
-            pass
+            _log.info("indexing the text of %s: %d items so far", database.path, database.read(_indexed))
 
     def _do(self, connection: sqlite3.Connection) -> None:
         self._writes = 0
-        while self._text is not None and not self._text.catch_up(connection):
-            pass
-        if self._text is None:
+        if self._text is not None:
+            # Once is enough: it indexes many more than were written since the last time.
+            self._text.catch_up(connection)
+        else:
             # Without documents in the text index nobody waits for the log on its behalf.
             connection.execute(
                 "update stateroom_setting set value = "
@@ -56,6 +61,11 @@ class Upkeep:
             "(select max(sequence) from stateroom_removal) - ?)",
             (REMOVALS_KEPT,),
         )
+
+
+def _indexed(connection: sqlite3.Connection) -> int:
+    (number,) = connection.execute("select count(*) from stateroom_text_document").fetchone()
+    return number  # type: ignore[no-any-return]
 
 
 def _is_behind(connection: sqlite3.Connection) -> bool:
