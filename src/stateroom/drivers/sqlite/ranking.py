@@ -26,7 +26,10 @@ FIRST_SIFT = 64
 """Ranked vectors that are checked against scope and filter at first; each later lot is eight times larger."""
 
 SIFT_MAX = 500
-"""Vectors checked in vain before those that the filter admits are worked out first."""
+"""Vectors checked in vain before those that scope and filter admit are found first."""
+
+SIFT_SHARE = 8
+"""Where more than one of so many is admitted, sifting goes on."""
 
 Ranked = tuple[int, float, float | None, float | None]
 """A revision with its score, and what text and vector search thought of it."""
@@ -107,9 +110,10 @@ class Ranking:
             yield from (scored for scored in block if scored[0] in allowed)
             done.update(revision for revision, _ in block)
             admitted += len(allowed)
-            if asked.condition is not None and len(done) >= SIFT_MAX and admitted < asked.need:
-                keys = matches_in(connection, asked.scope, asked.condition, asked.now)
-                rest = self._ranked(connection, asked, keys)
+            rare = admitted < asked.need and admitted * SIFT_SHARE < len(done)
+            if rare and len(done) >= SIFT_MAX:
+                # Few of everybody's nearest are in the scope or match, so those that do are found first.
+                rest = self._ranked(connection, asked, _matching(connection, asked))
                 yield from (scored for scored in rest if scored[0] not in done)
                 return
             lot *= 8
@@ -125,6 +129,12 @@ class Ranking:
         assert asked.query.vector is not None
         rank = self._vectors.scan if asked.uncommitted else self._vectors.ranked
         return rank(connection, asked.query.vector, keys)
+
+
+def _matching(connection: sqlite3.Connection, asked: Asked) -> list[int]:
+    if asked.condition is None:
+        return revisions_in(connection, asked.scope, None, asked.now)
+    return matches_in(connection, asked.scope, asked.condition, asked.now)
 
 
 def _admitted(connection: sqlite3.Connection, asked: Asked, revisions: list[int]) -> set[int]:

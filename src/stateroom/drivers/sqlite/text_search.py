@@ -60,13 +60,13 @@ def search_text(
     if not terms or scope.is_empty:
         return []
     indexed, removed = marks(connection)
-    fresh = _Fresh(
-        _pending(connection, index, prefix, indexed, now), _gone(connection, prefix, indexed, removed, now)
-    )
+    narrow = scope.size(connection, SCAN_MAX + 1) <= SCAN_MAX
+    # A narrow scope is read item by item, and what is gone is not among them.
+    gone = {} if narrow else _gone(connection, prefix, indexed, removed, now)
+    fresh = _Fresh(_pending(connection, index, prefix, indexed, now), gone)
     search = _Search(connection, prefix, terms, fresh, now)
     if condition is not None:
         search.admitted = set(_allowed(connection, fresh.added, condition, now))
-    narrow = scope.size(connection, SCAN_MAX + 1) <= SCAN_MAX
     found = search.scan(scope) if narrow else search.look_up()
     if found is None:
         return search.preselected(condition, need)
