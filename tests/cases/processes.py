@@ -1,6 +1,7 @@
-"""A program that uses one store file from many processes at once, and prints what each of them reports.
+"""A program that uses one store from many processes at once, and prints what each of them reports.
 
 python tests/cases/processes.py TASK FILE
+python tests/cases/processes.py TASK URI SCHEMA
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from typing import Final
 
-from stateroom import SqliteStore
+from stateroom import SqliteStore, Store
 from stateroom.errors import Conflict
+from stateroom.stores.postgres import PostgresStore
 
 N: Final = ("a", "b")
 NOTE: Final = "/n.md"
@@ -23,14 +25,22 @@ EDITORS: Final = 4
 EDITS: Final = 5
 
 
-def set_up(store: SqliteStore, name: str) -> list[str]:
-    """Set the file up and remember who did."""
+def opened(*place: str) -> Store:
+    """Open a file of SQLite's, or a schema of the Postgres database at a URI."""
+    if len(place) == 1:
+        return SqliteStore(*place)
+    uri, schema = place
+    return PostgresStore(uri, schema=schema)
+
+
+def set_up(store: Store, name: str) -> list[str]:
+    """Set the store up and remember who did."""
     store.setup()
     store.put(N, name, {"by": name})
     return [name]
 
 
-def edit(store: SqliteStore, name: str) -> list[str]:
+def edit(store: Store, name: str) -> list[str]:
     """Try some edits of one text, once each; return those that succeeded."""
     done = []
     for number in range(EDITS):
@@ -40,7 +50,7 @@ def edit(store: SqliteStore, name: str) -> list[str]:
     return done
 
 
-def edit_until_done(store: SqliteStore, name: str) -> list[str]:
+def edit_until_done(store: Store, name: str) -> list[str]:
     """Make some edits of one text, each again for as long as others come in between."""
     items = [f"{name}-{number}" for number in range(EDITS)]
     for item in items:
@@ -49,7 +59,7 @@ def edit_until_done(store: SqliteStore, name: str) -> list[str]:
     return items
 
 
-def _edited(store: SqliteStore, item: str) -> bool:
+def _edited(store: Store, item: str) -> bool:
     found = store.get(N, NOTE)
     assert found is not None
     text = found.value["text"].replace("HEAD|", f"HEAD|\n{item}", 1)
@@ -60,7 +70,7 @@ def _edited(store: SqliteStore, item: str) -> bool:
     return True
 
 
-Task = Callable[[SqliteStore, str], list[str]]
+Task = Callable[[Store, str], list[str]]
 TASKS: Final[Mapping[str, tuple[Task, int]]] = {
     "set-up": (set_up, PROCESSES),
     "edit": (edit, EDITORS),
@@ -68,11 +78,11 @@ TASKS: Final[Mapping[str, tuple[Task, int]]] = {
 }
 
 
-def work(task: Task, file: str, name: str, start: Barrier, reports: SimpleQueue[str]) -> None:
-    """Open the file together with all others, do the task, and report."""
+def work(task: Task, place: Sequence[str], name: str, start: Barrier, reports: SimpleQueue[str]) -> None:
+    """Open the store together with all others, do the task, and report."""
     try:
         start.wait()
-        with SqliteStore(file) as store:
+        with opened(*place) as store:
             done = task(store, name)
         reports.put("".join(f"{item}\n" for item in done))
     except BaseException:
@@ -80,14 +90,14 @@ def work(task: Task, file: str, name: str, start: Barrier, reports: SimpleQueue[
         raise
 
 
-def main(name: str, file: str) -> int:
+def main(name: str, *place: str) -> int:
     """Run the task in as many processes as it takes, and print their reports; return how many failed."""
     task, number = TASKS[name]
     # Forked, so that all begin at the same moment and not when each has imported what it needs.
     context = multiprocessing.get_context("fork")
     start, reports = context.Barrier(number), context.SimpleQueue()
     processes = [
-        context.Process(target=work, args=(task, file, f"process-{each}", start, reports))
+        context.Process(target=work, args=(task, place, f"process-{each}", start, reports))
         for each in range(number)
     ]
     for process in processes:

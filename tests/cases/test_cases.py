@@ -13,10 +13,15 @@ import pytest
 from typing_extensions import override
 
 from stateroom import InMemoryStore, SqliteStore
+from stateroom.stores.postgres import PostgresStore
 from stateroom.testing import Opened
 from stateroom.testing.cases import CasesSuite
 from tests.cases import processes
-from tests.cases.processes import EDITORS, EDITS, NOTE, PROCESSES, N
+from tests.cases.processes import EDITORS, EDITS, NOTE, PROCESSES, N, opened
+from tests.conftest import NewSchema
+
+Place = tuple[str, ...]
+"""What the program of many processes is told of a store: a file, or a URI and a schema."""
 
 
 class TestInMemoryStore(CasesSuite):
@@ -46,17 +51,35 @@ class TestSqliteMemory(CasesSuite):
         return SqliteStore
 
 
-def reported(task: str, file: Path) -> list[str]:
-    """Let processes do a task on a file; return the lines that they report."""
-    program = [sys.executable, processes.__file__, task, str(file)]
+class TestPostgresStore(CasesSuite):
+    """Items in a schema of a Postgres database."""
+
+    @pytest.fixture
+    @override
+    def open_store(self, postgres: str, new_schema: NewSchema) -> Opened:
+        return partial(PostgresStore, postgres, schema=new_schema())
+
+
+@pytest.fixture(params=["SQLite", "Postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return where processes share a store that is not there yet."""
+    if request.param == "SQLite":
+        return (str(tmp_path / "memory.db"),)
+    new_schema: NewSchema = request.getfixturevalue("new_schema")
+    return request.getfixturevalue("postgres"), new_schema()
+
+
+def reported(task: str, place: Place) -> list[str]:
+    """Let processes do a task on a store; return the lines that they report."""
+    program = [sys.executable, processes.__file__, task, *place]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
 
-def kept(file: Path) -> list[str]:
+def kept(place: Place) -> list[str]:
     """Return the items below the head of the text that the processes edit."""
-    with SqliteStore(file) as store:
+    with opened(*place) as store:
         found = store.get(N, NOTE)
     assert found is not None
     items: list[str] = found.value["text"].splitlines()
@@ -65,14 +88,14 @@ def kept(file: Path) -> list[str]:
     return items
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["a new file", "a file set up before"])
-def test_A20_processes_that_start_at_once_all_set_the_file_up(tmp_path: Path, again: bool) -> None:
-    file = tmp_path / "memory.db"
+@pytest.mark.parametrize("again", [False, True], ids=["a new store", "a store set up before"])
+def test_A20_processes_that_start_at_once_all_set_the_store_up(place: Place, again: bool) -> None:
     if again:
-        SqliteStore(file).setup()
-    names = reported("set-up", file)
+        with opened(*place):
+            pass
+    names = reported("set-up", place)
     assert len(set(names)) == PROCESSES
-    with SqliteStore(file) as store:
+    with opened(*place) as store:
         assert {item.key for item in store.search(N, limit=100)} == set(names)
 
 
@@ -87,19 +110,17 @@ def test_A20_set_up_of_what_is_set_up_waits_for_no_writer(tmp_path: Path) -> Non
         writer.execute("rollback")
 
 
-def test_A16_edits_of_several_processes_that_succeeded_are_all_kept(tmp_path: Path) -> None:
-    file = tmp_path / "memory.db"
-    with SqliteStore(file) as store:
+def test_A16_edits_of_several_processes_that_succeeded_are_all_kept(place: Place) -> None:
+    with opened(*place) as store:
         store.put(N, NOTE, {"text": "HEAD|\n"})
-    succeeded = reported("edit", file)
+    succeeded = reported("edit", place)
     assert succeeded
-    assert sorted(kept(file)) == sorted(succeeded)
+    assert sorted(kept(place)) == sorted(succeeded)
 
 
-def test_A16_edits_of_several_processes_that_are_tried_again_all_succeed(tmp_path: Path) -> None:
-    file = tmp_path / "memory.db"
-    with SqliteStore(file) as store:
+def test_A16_edits_of_several_processes_that_are_tried_again_all_succeed(place: Place) -> None:
+    with opened(*place) as store:
         store.put(N, NOTE, {"text": "HEAD|\n"})
-    succeeded = reported("edit-until-done", file)
+    succeeded = reported("edit-until-done", place)
     assert len(succeeded) == EDITORS * EDITS
-    assert sorted(kept(file)) == sorted(succeeded)
+    assert sorted(kept(place)) == sorted(succeeded)

@@ -183,4 +183,4 @@ def answers_in_memory(
 def revision_of(store: Store, key: str) -> int:
     item = store.get(("notes",), key)
     assert item is not None
-    return item.revision
+    return item.revision or 0

@@ -13,9 +13,9 @@ class Record(NamedTuple):
     """One live item.
 
     ``raw`` is its JSON object as ``encode_value`` wrote it. ``revision`` comes from a sequence that
-    the whole store shares, so for one key it only ever grows, over delete and expiry too. Times are
-    microseconds since 1970 UTC. ``ttl`` is in minutes; ``ttl`` and ``expires_at`` are None for an
-    item that never expires.
+    the whole store shares, so for one key it only ever grows, over delete and expiry too; 0 means that
+    this driver has no revisions. Times are microseconds since 1970 UTC. ``ttl`` is in minutes; ``ttl``
+    and ``expires_at`` are None for an item that never expires.
     """
 
     namespace: Namespace

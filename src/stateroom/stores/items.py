@@ -58,9 +58,9 @@ class _View:
         return microseconds_to_datetime(self._record.updated_at)
 
     @property
-    def revision(self) -> int:
-        """The number of the put that made the item so; for one key it only ever grows."""
-        return self._record.revision
+    def revision(self) -> int | None:
+        """The number of the put that made the item so, which for one key only ever grows; None: unknown."""
+        return self._record.revision or None
 
     @property
     def ttl(self) -> float | None:

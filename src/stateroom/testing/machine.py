@@ -13,6 +13,10 @@ The proof for a store of your own is these lines in a file that pytest collects:
 time is that clock's. Values, order, times, expiries and errors must be equal, scores within a tolerance,
 and revisions must put items in the same order. A failure prints the shortest sequence of calls found.
 
+Of a store that lacks a capability nothing is asked that needs it, and ``options`` must ask for nothing that
+needs it either. Without ``ANALYSIS`` what queries find is only held against what is there; without
+``EXACT_TIMES`` times are not compared, but the order is: let the storage's clock move on with each put.
+
 The environment variable ``STATEROOM_HYPOTHESIS_PROFILE`` says how hard to try: ``quick`` takes some
 seconds for each store and is the default, ``deep`` some minutes; for the latter give pytest ``-o timeout=0``.
 """
@@ -20,7 +24,6 @@ seconds for each store and is the default, ``deep`` some minutes; for the latter
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import shutil
 import tempfile
@@ -28,7 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -51,14 +54,12 @@ from stateroom.stores.operations import (
     StoreOperation,
 )
 from stateroom.testing import drawing
+from stateroom.testing.comparing import check_same, facts, revision_of, revisions_in
 
 __all__ = ["OPTIONS", "OpenStore", "Setup", "StoreMachine", "embed", "machine"]
 
 PROFILE_VARIABLE = "STATEROOM_HYPOTHESIS_PROFILE"
 
-TEXT_TOLERANCE = 1e-9
-VECTOR_TOLERANCE = 1e-6
-STAMP_TOLERANCE = 1e-3
 EVERYTHING = 100_000
 ABSENT = ("nowhere",), "nothing"
 
@@ -81,6 +82,7 @@ class Setup(NamedTuple):
 
 
 OpenStore = Callable[[Setup], Store]
+Asked = TypeVar("Asked", bound=Any)
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -159,6 +161,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.reference: Store = InMemoryStore(**self.setup.options)
         self.store = type(self).open_store(self.setup)
         able = self.store.capabilities
+        self.able = able
         self.is_durable = Capability.DURABLE in able if self.durable is None else self.durable
         is_shared = Capability.MULTI_PROCESS in able if self.shared is None else self.shared
         self.peer = type(self).open_store(self.setup) if is_shared else None
@@ -183,12 +186,14 @@ class StoreMachine(RuleBasedStateMachine):
     def put(self, operation: PutItem) -> None:
         """A put is told a revision beyond all that anybody was told before it."""
         newest = self.newest
-        answer = self._compare(lambda store: store.put_item(**_arguments(operation, store)))
-        assert not isinstance(answer, Item) or answer.revision > newest
+        asked = self._possible(operation)
+        answer = self._compare(lambda store: store.put_item(**_arguments(asked, store)))
+        assert not isinstance(answer, Item) or answer.revision is None or answer.revision > newest
 
     @rule(operation=drawing.deletes)
     def delete(self, operation: DeleteItem) -> None:
-        self._compare(lambda store: store.delete(**_arguments(operation, store)))
+        asked = self._possible(operation)
+        self._compare(lambda store: store.delete(**_arguments(asked, store)))
 
     @rule(operation=drawing.gets)
     def get(self, operation: GetItem) -> None:
@@ -196,7 +201,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(operation=st.one_of(drawing.lists, drawing.queries))
     def search(self, operation: SearchItems) -> None:
-        self._compare(lambda store: _search(store, operation))
+        if self._is_comparable(operation):
+            self._compare(lambda store: _search(store, operation))
+        else:
+            self.check_hits(operation, _outcome(self.store, lambda store: _search(store, operation)))
 
     @rule(operation=drawing.counts)
     def count(self, operation: CountItems) -> None:
@@ -215,8 +223,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(operations=drawing.batches | drawing.several_puts)
     def batch(self, operations: list[StoreOperation]) -> None:
-        self._compare(lambda store: store.batch([_resolved(each, store) for each in operations]))
+        asked = self._asked(operations)
+        self._compare(lambda store: store.batch([_resolved(each, store) for each in asked]))
 
+    @precondition(lambda self: {Capability.ATOMIC_BATCH, Capability.CONDITIONAL} <= self.able)
     @rule(operations=drawing.failing_batches)
     def batch_that_fails_at_its_end(self, operations: list[StoreOperation]) -> None:
         """Whatever came before the failure has no effect, the refreshes of its reads included."""
@@ -227,7 +237,7 @@ class StoreMachine(RuleBasedStateMachine):
     def batches_of_concurrent_callers(self, batches: list[list[StoreOperation]]) -> None:
         """Callers that a store gathers get the outcome that each would have had alone, in their order."""
         asked, expected = (
-            [[_resolved(each, store) for each in operations] for operations in batches]
+            [[_resolved(each, store) for each in self._asked(operations)] for operations in batches]
             for store in self._both()
         )
 
@@ -263,8 +273,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.peer is not None
         self._flush()
         quiet = operation._replace(refresh_ttl=False)
-        answer = _outcome(self.peer, lambda store: _search(store, quiet))
-        self._agree(answer, _outcome(self.reference, lambda store: _search(store, quiet)))
+        if self._is_comparable(quiet):
+            answer = _outcome(self.peer, lambda store: _search(store, quiet))
+            self._agree(answer, _outcome(self.reference, lambda store: _search(store, quiet)))
         self.compare_content(self.peer)
 
     @precondition(lambda self: self.peer is not None)
@@ -282,11 +293,11 @@ class StoreMachine(RuleBasedStateMachine):
     def compare_content(self, store: Store) -> None:
         """Compare all items, their order by revision, and all namespaces with the reference."""
         found, wanted = (_everything(each) for each in (store, self.reference))
-        _check(_facts(found), _facts(wanted))
-        order, expected = (sorted(items, key=lambda item: item.revision) for items in (found, wanted))
-        _check(*([(item.namespace, item.key) for item in items] for items in (order, expected)))
+        check_same(facts(found, self.able), facts(wanted, self.able))
+        order, expected = (_as_put(items) for items in (found, wanted))
+        check_same(*([(item.namespace, item.key) for item in items] for items in (order, expected)))
         assert all(earlier.updated_at <= later.updated_at for earlier, later in pairwise(order))
-        _check(*(each.list_namespaces(limit=EVERYTHING) for each in (store, self.reference)))
+        check_same(*(each.list_namespaces(limit=EVERYTHING) for each in (store, self.reference)))
 
     def _both(self) -> tuple[Store, Store]:
         return self.store, self.reference
@@ -296,74 +307,47 @@ class StoreMachine(RuleBasedStateMachine):
         self._agree(answer, _outcome(self.reference, call))
         return answer
 
+    def check_hits(self, operation: SearchItems, answer: Any) -> None:
+        """See that hits of a query are items which the rest of the search admits, the best first."""
+        if operation.mode not in ("auto", "text"):
+            assert isinstance(answer, StateroomError)
+            return
+        admitted = operation._replace(query=None, mode="auto", limit=EVERYTHING, offset=0, explain=False)
+        known = {(item.namespace, item.key): item.value for item in _search(self.reference, admitted)}
+        assert len(answer) <= operation.limit
+        assert len({(hit.namespace, hit.key) for hit in answer}) == len(answer)
+        for hit in answer:
+            check_same(hit.value, known[hit.namespace, hit.key])
+        scores = [hit.score for hit in answer]
+        assert scores == sorted(scores, reverse=True)
+        assert min(scores, default=1.0) > 0
+
+    def _is_comparable(self, operation: StoreOperation) -> bool:
+        return Capability.ANALYSIS in self.able or not getattr(operation, "query", None)
+
+    def _asked(self, operations: list[StoreOperation]) -> list[StoreOperation]:
+        """Return what of a batch the store can be asked."""
+        return [self._possible(each) for each in operations if self._is_comparable(each)]
+
+    def _possible(self, operation: Asked) -> Asked:
+        """Return an operation without what the store cannot do."""
+        lacks = {
+            "if_revision": (Capability.CONDITIONAL, None),
+            "if_absent": (Capability.CONDITIONAL, False),
+            "ttl": (Capability.TTL, None),
+        }
+        for name, (capability, nothing) in lacks.items():
+            if capability not in self.able and name in getattr(operation, "_fields", ()):
+                operation = operation._replace(**{name: nothing})
+        return operation
+
     def _agree(self, answer: Any, expected: Any) -> None:
-        _check(_facts(answer), _facts(expected))
-        self.newest = max([self.newest, *_revisions_in(answer)])
+        check_same(facts(answer, self.able), facts(expected, self.able))
+        self.newest = max([self.newest, *revisions_in(answer)])
 
     def _flush(self) -> None:
         """Have refreshed expiries written, as every write does: other stores cannot know them before."""
         self.store.delete(*ABSENT)
-
-
-class _Near(float):
-    """A score, equal to any other that is as good as the same."""
-
-    tolerance = VECTOR_TOLERANCE
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, float) and math.isclose(
-            self, other, rel_tol=self.tolerance, abs_tol=self.tolerance
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # what is nearly equal has no hash
-
-
-class _TextScore(_Near):
-    tolerance = TEXT_TOLERANCE
-
-
-class _Stamp(float):
-    """When an item was put: while the clock stands still, a store may count on from items that are gone."""
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, float) and abs(self - other) < STAMP_TOLERANCE
-
-    __hash__ = None  # type: ignore[assignment]  # what is nearly equal has no hash
-
-
-def _check(found: Any, wanted: Any) -> None:
-    assert found == wanted, f"the store answers\n{found}\nand the reference\n{wanted}"
-
-
-def _facts(answer: Any) -> Any:
-    """Return what two stores must agree on: values to the type, the order of keys and the sign of zero."""
-    if isinstance(answer, Item | SearchItem):
-        told = [answer.namespace, answer.key, repr(answer.value), answer.ttl, answer.expires_at]
-        told += [_Stamp(when.timestamp()) for when in (answer.created_at, answer.updated_at)]
-        if isinstance(answer, SearchItem):
-            components = answer.components
-            is_text = components is not None and components["vector"] is None
-            told += [_near(answer.score, is_text=is_text), components is None]
-            if components is not None:
-                told += [_near(components["text"], is_text=True), _near(components["vector"], is_text=False)]
-        return told
-    if isinstance(answer, StateroomError):
-        return type(answer), answer.field
-    return [_facts(each) for each in answer] if isinstance(answer, list) else answer
-
-
-def _near(score: float | None, *, is_text: bool) -> _Near | None:
-    return None if score is None else (_TextScore if is_text else _Near)(score)
-
-
-def _revisions_in(answer: Any) -> list[int]:
-    if isinstance(answer, Item | SearchItem):
-        return [answer.revision]
-    return (
-        [revision for each in answer for revision in _revisions_in(each)] if isinstance(answer, list) else []
-    )
 
 
 def _outcome(store: Store, call: Callable[[Store], Any]) -> Any:
@@ -378,6 +362,13 @@ def _everything(store: Store) -> list[SearchItem]:
     return store.search((), limit=EVERYTHING, refresh_ttl=False)
 
 
+def _as_put(found: Sequence[SearchItem]) -> list[SearchItem]:
+    """Return items by revision; without revisions, the reverse of how they were listed."""
+    items = [*reversed(found)]
+    items.sort(key=revision_of)
+    return items
+
+
 def _search(store: Store, operation: SearchItems) -> list[SearchItem]:
     prefix, *_ = operation
     named = operation._asdict()
@@ -390,7 +381,7 @@ def _resolved(operation: StoreOperation, store: Store) -> StoreOperation:
     if not isinstance(operation, PutItem | DeleteItem) or operation.if_revision is None:
         return operation
     found = store.get(operation.namespace, operation.key, refresh_ttl=False)
-    current = found.revision if found else 1
+    current = revision_of(found) if found else 1
     wanted = current if operation.if_revision == drawing.CURRENT else current - 1
     return operation._replace(if_revision=wanted)
 

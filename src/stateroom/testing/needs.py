@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from stateroom.contract.items import Capability
-from stateroom.errors import Misconfigured, NotSupported
+from stateroom.errors import LimitExceeded, Misconfigured, NotSupported
+from stateroom.model.limits import NAMESPACE_LABELS_MAX, VALUE_BYTES_MAX
 from stateroom.stores.operations import DeleteItem, PutItem
 from stateroom.testing.embedders import Coordinates
 from stateroom.testing.harness import Memory, Opens
@@ -25,10 +26,11 @@ def needs(*capabilities: Capability) -> Callable[[Test], Test]:
     """Mark a test method as one about capabilities that a store may lack.
 
     Where one is lacking, the test is that the store refuses whatever asks for it, by the name of the
-    argument, and stays as it was. Only what can be refused can be needed: whether batches are atomic,
-    or what a second opening sees, a test asks of ``capabilities`` itself.
+    argument, and stays as it was; or, where nothing asks for it, that the store keeps what is promised
+    without it. Whether batches are atomic, or what a second opening sees, a test asks of
+    ``capabilities`` itself.
     """
-    refusals = {capability: _REFUSALS[capability] for capability in capabilities}
+    instead = {capability: _INSTEAD[capability] for capability in capabilities}
 
     def decorate(test: Test) -> Test:
         signature = inspect.signature(test)
@@ -37,9 +39,9 @@ def needs(*capabilities: Capability) -> Callable[[Test], Test]:
         @wraps(test)
         def run(*args: Any, **fixtures: Any) -> None:
             opens = fixtures["opens"] if asked else fixtures.pop("opens")
-            missing = [each for each in refusals if each not in opens.capabilities]
+            missing = [each for each in instead if each not in opens.capabilities]
             if missing:
-                refusals[missing[0]](opens)
+                instead[missing[0]](opens)
             else:
                 test(*args, **fixtures)
 
@@ -104,9 +106,78 @@ def _refuses_option(opens: Opens, **options: Any) -> None:
         opens(**options).call("setup")
 
 
-_REFUSALS: Final[Mapping[Capability, Callable[[Opens], None]]] = {
+def _finds_exact_words(opens: Opens) -> None:
+    """See that text search finds what holds the very word, below its prefix alone, the best first."""
+    memory = opens()
+    texts = {"two": "giraffe and giraffe", "one": "giraffe and okapi", "none": "zebra"}
+    for key, text in texts.items():
+        memory.put(("a", key), key, {"t": text, "n": len(text)})
+        memory.put(("ab", key), key, {"t": text})
+    for mode in ("auto", "text"):
+        found = memory.search(("a",), query="giraffe", mode=mode)
+        assert {(hit.namespace, hit.key) for hit in found} == {(("a", key), key) for key in ("one", "two")}
+        scores = [hit.score for hit in found if hit.score is not None]
+        assert scores == sorted(scores, reverse=True)
+        assert len(scores) == 2
+        assert min(scores) > 0
+    assert memory.keys(("a", "one"), query="giraffe") == ["one"]
+    assert memory.keys(("a",), query="giraffe", filter={"n": len(texts["one"])}) == ["one"]
+    memory.put(("a", "one"), "one", {"t": "okapi"})
+    memory.delete(("a", "two"), "two")
+    assert memory.search(("a",), query="giraffe") == []
+    assert len(memory.search((), query="giraffe")) == 2
+
+
+def _keeps_times(opens: Opens) -> None:
+    """See that times say when an item was made, and never run back."""
+    memory = opens()
+    first, again = memory.put_item(("a",), "k", {"n": 1}), memory.put_item(("a",), "k", {"n": 2})
+    assert first.created_at == again.created_at <= first.updated_at <= again.updated_at
+    for number in range(5):
+        memory.put(("a",), str(number), {})
+    found = memory.search(("a",))
+    moments = [hit.updated_at for hit in found]
+    assert moments == sorted(moments, reverse=True)
+    assert {hit.key for hit in found} == {"k", *map(str, range(5))}
+    assert [memory.keys(("a",), limit=1, offset=place)[0] for place in range(6)] == [hit.key for hit in found]
+
+
+def _keeps_members(opens: Opens) -> None:
+    """See that objects come out with all of their members, at every level."""
+    memory = opens()
+    value = {"z": 1, "a": {"y": 1, "b": [{"q": 1, "c": 2}]}, "m": None}
+    assert memory.put_item(("a",), "k", value).value == memory.read(("a",), "k").value == value
+
+
+def _refuses_what_it_cannot_hold(opens: Opens) -> None:
+    """See that what is too much is refused by name and changes nothing; what is not, is kept."""
+    memory = opens()
+    memory.put(("a",), "k", {"t": "word"})
+    deepest = tuple(f"level-{depth}" for depth in range(NAMESPACE_LABELS_MAX))
+    largest = {"t": "x" * (VALUE_BYTES_MAX - len('{"t":""}'))}
+    for namespace, value, field in ((deepest, {}, "namespace"), (("large",), largest, "value")):
+        before = snapshot(memory, "word")
+        try:
+            memory.put(namespace, "k", value, index=False)
+        except LimitExceeded:
+            with pytest.raises(LimitExceeded) as caught:
+                memory.batch([PutItem(("a",), "first", {}), PutItem(namespace, "k", value, index=False)])
+            assert (caught.value.code, caught.value.field) == ("limit_exceeded", field)
+            assert snapshot(memory, "word") == before
+            assert memory.get(namespace, "k") is None
+            assert memory.search(namespace) == []
+        else:
+            assert memory.read(namespace, "k").value == value
+        memory.delete(namespace, "k")
+
+
+_INSTEAD: Final[Mapping[Capability, Callable[[Opens], None]]] = {
     Capability.CONDITIONAL: _refuses_conditions,
     Capability.TTL: _refuses_ttl,
     Capability.TEXT: _refuses_text,
     Capability.VECTOR: _refuses_vectors,
+    Capability.ANALYSIS: _finds_exact_words,
+    Capability.EXACT_TIMES: _keeps_times,
+    Capability.KEY_ORDER: _keeps_members,
+    Capability.FULL_LIMITS: _refuses_what_it_cannot_hold,
 }

@@ -8,7 +8,7 @@ from stateroom.contract.items import Capability
 from stateroom.stores.items import Item, SearchItem
 from stateroom.testing.harness import Memory
 
-__all__ = ["snapshot", "state"]
+__all__ = ["snapshot", "spelled", "state"]
 
 _EVERYTHING = 1_000_000
 
@@ -28,6 +28,20 @@ def state(item: Item | SearchItem, memory: Memory) -> tuple[Any, ...]:
     if Capability.TTL in memory.capabilities:
         kept += (item.ttl, item.expires_at)
     return kept
+
+
+def spelled(value: Any, capabilities: frozenset[Capability]) -> str:
+    """Return a text that tells apart what ``==`` takes for the same: 1, 1.0 and true, any order of keys.
+
+    The order of keys does not count where a store does not keep it.
+    """
+    return repr(value if Capability.KEY_ORDER in capabilities else _sorted(value))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
 def snapshot(memory: Memory, *words: str) -> list[Any]:

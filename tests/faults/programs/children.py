@@ -75,7 +75,7 @@ def count_up(pipe: Connection, path: str, times: int) -> None:
             new = store.put_item(("counters",), "n", {"n": item.value["n"] + 1}, if_revision=item.revision)
         except Conflict:
             continue
-        told.append((new.revision, new.value["n"]))
+        told.append((new.revision or 0, new.value["n"]))
     store.close()
     pipe.send(told)
 

@@ -51,6 +51,10 @@ class MemoryItems(Items):
             Capability.TTL,
             Capability.TEXT,
             Capability.VECTOR,
+            Capability.ANALYSIS,
+            Capability.EXACT_TIMES,
+            Capability.KEY_ORDER,
+            Capability.FULL_LIMITS,
         }
     )
 

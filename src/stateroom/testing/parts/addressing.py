@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
 
+from stateroom.contract.items import Capability
 from stateroom.errors import InvalidNamespace
 from stateroom.model.limits import KEY_BYTES_MAX, LABEL_BYTES_MAX, NAMESPACE_LABELS_MAX
 from stateroom.stores.operations import DeleteItem, GetItem, PutItem
 from stateroom.testing.harness import Harness, Memory
+from stateroom.testing.needs import needs
 
 __all__ = ["AddressingSuite"]
 
@@ -231,6 +233,7 @@ class AddressingSuite(Harness):
             memory.put(("a", longest + "x"), "k", {})
         assert getattr(caught.value, "field", None) == "namespace[1]"
 
+    @needs(Capability.FULL_LIMITS)
     def test_the_deepest_namespace_is_kept_and_one_label_more_refused(self, memory: Memory) -> None:
         deepest = tuple(f"level-{depth}" for depth in range(NAMESPACE_LABELS_MAX))
         memory.put(deepest, "k", {"n": 1})

@@ -9,6 +9,7 @@ from stateroom.contract.items import Capability
 from stateroom.errors import Conflict
 from stateroom.stores.base import Store
 from stateroom.stores.operations import GetItem, PutItem
+from stateroom.testing.comparing import revision_of
 from stateroom.testing.harness import MEET, Harness, Memory, Opens, Script, ask
 from stateroom.testing.needs import needs
 
@@ -35,7 +36,7 @@ class ConcurrencySuite(Harness):
         moments = [hit.updated_at for hit in found]
         assert moments == sorted(moments, reverse=True)
         if Capability.CONDITIONAL in memory.capabilities:
-            revisions = [hit.revision for hit in found]
+            revisions = [revision_of(hit) for hit in found]
             assert revisions == sorted(set(revisions), reverse=True)
 
     def test_each_caller_sees_its_own_writes(self, memory: Memory) -> None:

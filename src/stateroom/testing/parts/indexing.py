@@ -57,13 +57,13 @@ class IndexingSuite(Harness):
         memory.put(("a",), "k", {**DEEP, "yes": True, "none": None})
         assert found_by(memory, WORDS) == WORDS
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_keys_booleans_and_nulls_are_not_found(self, memory: Memory) -> None:
         memory.put(("a",), "thekey", {"thename": {"inner": "word"}, "yes": True, "none": None})
         words = {"thekey", "thename", "inner", "yes", "true", "none", "null", "False"}
         assert found_by(memory, words) == set()
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_a_put_may_name_the_paths_that_are_found(self, memory: Memory) -> None:
         for paths, words in PATHS:
             memory.put(("a",), "k", DEEP, index=paths)
@@ -73,7 +73,7 @@ class IndexingSuite(Harness):
         memory.put_item(("a",), "k", DEEP, ["title"])
         assert found_by(memory, WORDS) == {"giraffe"}
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_the_store_may_be_told_which_paths_are_found(self, opens: Opens) -> None:
         memory = opens(index={"fields": ["title", "body.notes[*]"]})
         memory.put(("a",), "k", DEEP)
@@ -100,7 +100,7 @@ class IndexingSuite(Harness):
         memory.put(("a",), "k", {"t": "giraffe"})
         assert memory.keys(("a",), query="giraffe") == ["k"]
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_an_item_that_is_not_indexed_moves_no_score(self, memory: Memory) -> None:
         memory.put(("a",), "k", {"t": "giraffe and zebra"})
         (alone,) = memory.search(("a",), query="giraffe")

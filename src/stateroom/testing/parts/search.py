@@ -96,7 +96,7 @@ def fill(memory: Memory, root: str = "a") -> None:
 class SearchSuite(Harness):
     """A text query needs no embedder and means the same on every back end."""
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_words_are_folded_stemmed_and_split_alike_in_texts_and_queries(self, memory: Memory) -> None:
         fill(memory)
         fill(memory, "b")
@@ -121,7 +121,7 @@ class SearchSuite(Harness):
         assert scores == sorted(scores, reverse=True)
         assert min(scores) > 0
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_scores_are_bm25(self, memory: Memory) -> None:
         texts = {"one": "giraffe zebra", "two": "giraffe giraffe okapi lemur", "three": "tapir"}
         memory.batch([PutItem(("a",), name, {"t": text}) for name, text in texts.items()])
@@ -136,7 +136,7 @@ class SearchSuite(Harness):
         assert [hit.key for hit in found] == ["two", "one"]
         assert {hit.key: hit.score for hit in found} == pytest.approx(expected, rel=1e-12)
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_equal_scores_rank_the_latest_put_first(self, memory: Memory) -> None:
         for key in ("a", "b", "c"):
             memory.put(("n", key), key, {"t": "giraffe zebra"})
@@ -144,7 +144,7 @@ class SearchSuite(Harness):
         memory.put(("n", "a"), "a", {"t": "giraffe zebra", "x": None})
         assert memory.keys(("n",), query="giraffe") == ["a", "c", "b"]
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_another_tenant_moves_neither_ranking_nor_score(self, memory: Memory) -> None:
         mine = {"1": "giraffe zebra", "2": "giraffe okapi okapi", "3": "zebra tapir", "4": "lemur"}
         memory.batch([PutItem(("me", "notes"), key, {"t": text}) for key, text in mine.items()])
@@ -156,14 +156,14 @@ class SearchSuite(Harness):
         for prefix in (("me",), ("me", "notes")):
             assert [(hit.key, hit.score) for hit in memory.search(prefix, query=query)] == before
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_statistics_are_those_of_the_prefix_not_of_the_filter(self, memory: Memory) -> None:
         memory.batch([PutItem(("a",), str(n), {"t": "giraffe zebra", "n": n}) for n in range(6)])
         everything = {hit.key: hit.score for hit in memory.search(("a",), query="giraffe")}
         (hit,) = memory.search(("a",), query="giraffe", filter={"n": 2})
         assert hit.score == everything["2"]
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_a_filter_and_a_query_must_both_hold(self, opens: Opens) -> None:
         memory = opens(index_keys=("kind",))
         memory.batch([PutItem(("a",), str(n), {"t": "giraffe", "kind": n % 3, "n": n}) for n in range(60)])
@@ -186,7 +186,7 @@ class SearchSuite(Harness):
         assert memory.search(("a",), query=query, offset=60) == []
         assert memory.search(("a",), query=query, limit=0) == []
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_beyond_a_thousand_items_the_ranking_is_the_same(self, memory: Memory) -> None:
         puts = [
             PutItem(("a", str(n % 3)), str(n), {"t": f"w{n} giraffe {'zebra ' * (n % 5)}"})
@@ -202,7 +202,7 @@ class SearchSuite(Harness):
         memory.delete(("a", "0"), "best")
         assert memory.keys(("a",), query="okapi") == []
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_an_odd_query_is_words_and_nothing_else(self, memory: Memory) -> None:
         memory.put(("a",), "k", {"t": "giraffe"})
         for query in ODD_QUERIES:
@@ -220,7 +220,7 @@ class SearchSuite(Harness):
                 ("one", None),
             ]
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_stop_words_say_nothing_unless_nothing_else_is_asked(self, memory: Memory) -> None:
         memory.put(("a",), "stop", {"t": "to be or not to be"})
         memory.put(("a",), "telling", {"t": "giraffe"})
@@ -236,7 +236,7 @@ class SearchSuite(Harness):
         (plain,) = memory.search(("a",), explain=True)
         assert plain.components == {"text": None, "vector": None}
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_the_language_of_the_texts_can_be_set(self, opens: Opens) -> None:
         memory = opens(index={"language": "german"})
         memory.put(("a",), "k", {"t": "Die Katzen schliefen"})
@@ -244,13 +244,14 @@ class SearchSuite(Harness):
         assert memory.keys(("a",), query="die") == ["k"]
         assert memory.keys(("a",), query="die hunde") == []
 
-    @needs(Capability.TEXT)
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_without_a_language_words_are_not_stemmed(self, opens: Opens) -> None:
         memory = opens(index={"language": "none"})
         memory.put(("a",), "k", {"t": "Running with scissors"})
         assert memory.keys(("a",), query="running") == ["k"]
         assert memory.keys(("a",), query="run") == []
 
+    @needs(Capability.TEXT, Capability.ANALYSIS)
     def test_a_store_without_a_text_index_lists_and_filters_only(self, opens: Opens) -> None:
         memory = opens(index={"text": False})
         memory.put(("a",), "k", {"t": "giraffe"})
