@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import asynchronous, growth, kv, retrieval, text, vector
+from benchmarks import asynchronous, foreign, growth, kv, retrieval, text, vector
 from benchmarks.measure import Line, Options
 from benchmarks.report import show, show_growth
 
@@ -24,6 +24,7 @@ SUITES = {
     "async": asynchronous.measure,
     "growth": growth.measure,
     "text": text.measure,
+    "foreign": foreign.measure,
 }
 RETRIEVAL = "retrieval"
 

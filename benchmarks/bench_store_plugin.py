@@ -8,6 +8,7 @@ from typing import Any
 from bench_store import astore, store  # type: ignore[import-not-found]
 
 from stateroom import InMemoryStore, SqliteStore
+from stateroom.stores.postgres import PostgresStore
 
 
 def _index(context: Any, *, text: bool) -> dict[str, Any] | None:
@@ -36,6 +37,39 @@ def _register(ending: str, *, text: bool) -> None:
     async def _(context: Any) -> AsyncIterator[Any]:
         async with SqliteStore(context.tmp / "s.db", index=_index(context, text=text)) as one:
             yield one
+
+
+    for durability, options in (("", {}), ("_nosync", {"synchronous_commit": "off"})):
+
+        @store(  # type: ignore[untyped-decorator]
+            f"stateroom_postgres{durability}{ending}",
+            note=f"PostgresStore{durability}, text index {text}",
+            text=text,
+            after_load=_analyze,
+        )
+        def _(context: Any, options: dict[str, str] = options) -> Iterator[Any]:
+            with PostgresStore(context.pg(**options), index=_hnsw(_index(context, text=text))) as one:
+                yield one
+
+    @astore(  # type: ignore[untyped-decorator]
+        f"stateroom_postgres_async{ending}", note=f"PostgresStore, async, text index {text}", after_load=_analyze
+    )
+    async def _(context: Any) -> AsyncIterator[Any]:
+        async with PostgresStore(context.pg(), index=_hnsw(_index(context, text=text))) as one:
+            yield one
+
+
+def _hnsw(index: dict[str, Any] | None) -> dict[str, Any] | None:
+    return {**index, "hnsw": True, "vector_type": "halfvec"} if index and "embed" in index else index
+
+
+def _analyze(context: Any) -> None:
+    import psycopg
+
+    with psycopg.connect(context.uri, autocommit=True) as connection:
+        for table in ("item", "namespace"):
+            connection.execute(f"vacuum analyze stateroom.{table}")
+        connection.execute("checkpoint")
 
 
 _register("", text=False)

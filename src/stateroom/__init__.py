@@ -2,15 +2,18 @@
 
 from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
+from stateroom.stores.aegis import AegisStore
 from stateroom.stores.base import Store
 from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
+from stateroom.stores.postgres import PostgresStore
 from stateroom.stores.sqlite import SqliteStore
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AegisStore",
     "Capability",
     "Clock",
     "CountItems",
@@ -19,6 +22,7 @@ __all__ = [
     "InMemoryStore",
     "Item",
     "ManualClock",
+    "PostgresStore",
     "PutItem",
     "SearchItem",
     "SearchItems",

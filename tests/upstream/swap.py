@@ -4,9 +4,10 @@
 
 The path is a checkout of LangGraph's repository. Nothing of it is changed: its test files are copied to a
 temporary folder and collected from there by pytest, with this module as a plug-in that puts our classes
-under the names that the tests use. The tests that are known to fail, each with its reason, are listed in
-``MEMORY_EXPECTED`` and ``SQLITE_EXPECTED``; a run fails if one of them passes, fails in another way or is
-not there, and if any other test fails or is skipped.
+under the names that the tests use, and a Postgres server under the address of theirs. The tests that are
+known to fail, each with its reason, are listed in ``MEMORY_EXPECTED``, ``SQLITE_EXPECTED`` and
+``POSTGRES_EXPECTED``; a run fails if one of them passes, fails in another way or is not there, and if any
+other test fails or is skipped.
 """
 
 from __future__ import annotations
@@ -19,18 +20,28 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 
-from stateroom import InMemoryStore, SqliteStore
+from stateroom import InMemoryStore, SqliteStore, Store
+from stateroom.stores.postgres import PostgresStore
 
 INTERNALS = "internals of another class"
 RULE = "a rule of ours"
 SIGNED = "a divergence we sign"
+
+ADDRESS = "DEFAULT_URI"
+"""The name under which LangGraph's tests have the address of their server."""
+
+SERVER = "STATEROOM_UPSTREAM_POSTGRES"
+"""The environment variable that tells a suite's process where its server is."""
 
 PASSED = "passed"
 PASSED_WITHOUT = "passed without opening a store of ours"
@@ -48,12 +59,16 @@ class Expected(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """Test files of one LangGraph library, and what stands for each of its classes."""
+    """Test files of one LangGraph library, and what stands for each of its classes.
+
+    A suite ``on_postgres`` has a server in the place of ``DEFAULT_URI``.
+    """
 
     library: str
     files: tuple[str, ...]
     swaps: Mapping[str, type]
     expected: tuple[Expected, ...]
+    on_postgres: bool = False
 
 
 class Opened:
@@ -71,26 +86,73 @@ def _counted(store: type) -> type:
 
 
 def _translated(options: dict[str, Any]) -> dict[str, Any]:
-    """Spell ``text_fields``, which LangGraph's SQLite tests write for ``fields``, as its documents do."""
+    """Spell settings of an index as we do: ``text_fields``, and what ``ann_index_config`` holds."""
     index = dict(options.get("index") or {})
     if "text_fields" in index:
         index["fields"] = index.pop("text_fields")
-        options = options | {"index": index}
-    return options
+    if "ann_index_config" in index:
+        ann = {"kind": "hnsw", **index.pop("ann_index_config")}
+        index |= {"hnsw": ann["kind"] == "hnsw", "vector_type": ann["vector_type"]}
+    return options | {"index": index} if index else options
 
 
 CountedSqliteStore: Any = _counted(SqliteStore)
 
 
-class AsyncCostume:
-    """A ``SqliteStore`` as LangGraph's ``AsyncSqliteStore``, whose set-up and sweeping are awaited."""
+class PostgresCostume(_counted(PostgresStore)):  # type: ignore[misc]  # a class made of ours
+    """A ``PostgresStore`` with those of the insides of LangGraph's that its fixtures take hold of."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, uri: str, **options: Any) -> None:
+        super().__init__(uri, **options)
+        self.uri = uri
+        self.MIGRATIONS: list[object] = []
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        """Leave ``pipeline`` out, which ours refuses."""
+        options.pop("pipeline", None)
+        store: Self = super().from_conn_string(conn_string, **options)
+        return store
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """Lend a cursor of a connection of its own, which finds LangGraph's table: ``TABLE``."""
+        # What reads have refreshed is written by then; the next call opens the store again.
+        self.close()
+        with psycopg.connect(self.uri, autocommit=True, row_factory=dict_row) as connection:
+            connection.execute(TABLE)
+            yield connection.cursor()
+
+
+TABLE = """
+create or replace view store as
+select i.address, array_to_string(n.labels, '.') as prefix, i.key,
+    to_timestamp(i.expires_at / 1e6) as expires_at, to_timestamp(i.updated_at / 1e6) as updated_at
+from stateroom.item i join stateroom.namespace n on n.id = i.namespace_id;
+
+create or replace function store_updated() returns trigger language plpgsql as $$
+begin
+    update stateroom.item set expires_at = extract(epoch from new.expires_at) * 1e6,
+        updated_at = extract(epoch from new.updated_at) * 1e6 where address = new.address;
+    return new;
+end $$;
+
+create or replace trigger store_updated instead of update on store
+for each row execute function store_updated();
+"""
+
+
+class AsyncCostume:
+    """A store as LangGraph's async one, whose set-up and sweeping are awaited."""
+
+    dressed: ClassVar[Any]
+
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
-        return cls(CountedSqliteStore.from_conn_string(conn_string, **options))
+        return cls(cls.dressed.from_conn_string(conn_string, **options))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -115,6 +177,37 @@ class AsyncCostume:
 
     async def stop_ttl_sweeper(self) -> bool:
         return await asyncio.to_thread(self._store.stop_ttl_sweeper)
+
+
+class AsyncSqliteCostume(AsyncCostume):
+    """A ``SqliteStore`` as ``AsyncSqliteStore``."""
+
+    dressed = CountedSqliteStore
+
+
+class AsyncPostgresCostume(AsyncCostume):
+    """A ``PostgresStore`` as ``AsyncPostgresStore``."""
+
+    dressed = PostgresCostume
+
+    @asynccontextmanager
+    async def _cursor(self) -> AsyncIterator[Any]:
+        """Lend what executes and fetches when awaited."""
+        with self._store._cursor() as cursor:  # type: ignore[attr-defined]  # of the costume
+            yield AsyncCursor(cursor)
+
+
+class AsyncCursor:
+    """A cursor whose methods are awaited."""
+
+    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._cursor = cursor
+
+    async def execute(self, *arguments: Any) -> None:
+        self._cursor.execute(*arguments)
+
+    async def fetchone(self) -> Any:
+        return self._cursor.fetchone()
 
 
 MEMORY_EXPECTED = (
@@ -178,6 +271,50 @@ SQLITE_EXPECTED = (
     ),
 )
 
+POSTGRES_EXPECTED = (
+    Expected(
+        "tests/test_async_store.py::test_no_running_loop",
+        SIGNED,
+        "it wants sync calls inside a running event loop to raise InvalidStateError; ours work",
+        pytest.fail.Exception,
+    ),
+    *(
+        Expected(
+            f"tests/{file}::test_store_ttl",
+            SIGNED,
+            "it searches without an index and wants its query ignored; ours looks for the word, which is a "
+            "key of the value and no text of it",
+        )
+        for file in ("test_store.py", "test_async_store.py")
+    ),
+    *(
+        Expected(
+            f"tests/{file}::test_omit_expired_disabled_preserves_expired_rows",
+            RULE,
+            "it wants items that have expired shown until they are swept; ours are absent at once",
+        )
+        for file in ("test_store.py", "test_async_store.py")
+    ),
+    Expected(
+        "tests/test_store.py::test_batch_list_namespaces_ops",
+        RULE,
+        "it writes the path of a condition as one string, which LangGraph takes for a label a letter and so "
+        "finds nothing; ours refuses it",
+        ValueError,
+    ),
+    Expected(
+        "tests/test_store.py::test_nonnull_migrations",
+        INTERNALS,
+        "it reads the SQL statements of PostgresStore.MIGRATIONS",
+        AttributeError,
+    ),
+    Expected(
+        "tests/test_async_store.py::test_abatch_uses_single_pool_checkout",
+        INTERNALS,
+        "it counts calls of a function of LangGraph's that lends connections",
+    ),
+)
+
 SUITES: Mapping[str, Suite] = {
     "memory": Suite(
         "libs/checkpoint",
@@ -191,8 +328,15 @@ SUITES: Mapping[str, Suite] = {
     "sqlite": Suite(
         "libs/checkpoint-sqlite",
         ("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py"),
-        {"SqliteStore": CountedSqliteStore, "AsyncSqliteStore": AsyncCostume},
+        {"SqliteStore": CountedSqliteStore, "AsyncSqliteStore": AsyncSqliteCostume},
         SQLITE_EXPECTED,
+    ),
+    "postgres": Suite(
+        "libs/checkpoint-postgres",
+        ("tests/test_store.py", "tests/test_async_store.py"),
+        {"PostgresStore": PostgresCostume, "AsyncPostgresStore": AsyncPostgresCostume},
+        POSTGRES_EXPECTED,
+        on_postgres=True,
     ),
 }
 
@@ -215,13 +359,13 @@ class Swap:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put our classes in, and mark what is expected to fail."""
-        modules = {item.module for item in items if isinstance(item, pytest.Function)}
+        modules: set[Any] = {item.module for item in items if isinstance(item, pytest.Function)}
         for name, ours in self.suite.swaps.items():
-            holders = [module for module in modules if hasattr(module, name)]
-            if not holders:
-                raise pytest.UsageError(f"{self.name}: no test file uses {name}, so nothing was swapped")
-            for module in holders:
-                setattr(module, name, ours)
+            self._swap(modules, name, ours)
+        if self.suite.on_postgres:
+            # The file with the fixtures has the address as well.
+            plugins = items[0].config.pluginmanager.get_plugins() if items else set()
+            self._swap(modules | plugins, ADDRESS, os.environ[SERVER])
         for expected in self.suite.expected:
             marked = [item for item in items if item.nodeid.partition("[")[0] == expected.test]
             if not marked:
@@ -229,6 +373,13 @@ class Swap:
             for item in marked:
                 reason = f"{expected.kind}: {expected.reason}"
                 item.add_marker(pytest.mark.xfail(reason=reason, raises=expected.raises, strict=True))
+
+    def _swap(self, holders: set[Any], name: str, ours: object) -> None:
+        found = [holder for holder in holders if hasattr(holder, name)]
+        if not found:
+            raise pytest.UsageError(f"{self.name}: no test file uses {name}, so nothing was swapped")
+        for holder in found:
+            setattr(holder, name, ours)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -271,10 +422,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Swap(config.getoption("--suite")))
 
 
+@contextmanager
+def _served(suite: Suite) -> Iterator[dict[str, str]]:
+    """Lend what the environment of a suite says of the Postgres server that it needs."""
+    if not suite.on_postgres:
+        yield {}
+        return
+    from tests.postgres.server import FAST, Server
+
+    with Server(FAST) as server:
+        # The tests take everything behind the last slash for the database's name.
+        address, _, options = server.uri.partition("?")
+        yield {SERVER: f"{address}?{options.replace('/', '%2F')}"}
+
+
 def run(checkout: Path, name: str, arguments: list[str]) -> int:
     """Run one suite in a process of its own, on a copy of the test files; return its exit code."""
     suite = SUITES[name]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _served(suite) as server:
         shutil.copytree(checkout / suite.library / "tests", Path(folder, "tests"))
         Path(folder, "pytest.ini").write_text(CONFIGURATION, encoding="utf-8")
         path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -282,7 +447,7 @@ def run(checkout: Path, name: str, arguments: list[str]) -> int:
         return subprocess.run(
             [*command, *arguments, *suite.files],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=os.environ | server | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             check=False,
         ).returncode
 
@@ -305,4 +470,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # Where the server is started from is beside this folder, which alone is on the path of a script.
+    sys.path.append(str(Path(__file__).parents[2]))
     sys.exit(main(sys.argv[1:]))

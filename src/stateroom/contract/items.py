@@ -40,7 +40,18 @@ __all__ = [
 
 
 class Capability(StrEnum):
-    """What a driver may lack; whoever needs a missing one is refused with ``NotSupported``."""
+    """What a driver may lack; whoever needs a missing one is refused with ``NotSupported``.
+
+    Four say how well something is done, and nobody asks for them by an argument. ``ANALYSIS``: text search
+    goes by Stateroom's own analysis of the indexed fields, with BM25 statistics of the searched prefix
+    alone; without it, by whatever the storage itself makes of words. ``EXACT_TIMES``: times are those of
+    the driver's clock to the microsecond, strictly later on each put of one item, and order the items as
+    they were put; without it, times are the storage's and as fine as it keeps them, and items put at the
+    same moment come in an order that is stable but not that of their puts. ``KEY_ORDER``: the keys of a
+    value come back in the order in which they were put; without it, sorted. ``FULL_LIMITS``: names and
+    values may be as large as ``stateroom.model.limits`` allows; without it, what the storage cannot hold
+    is refused by ``LimitExceeded``.
+    """
 
     ATOMIC_BATCH = "atomic_batch"
     CONDITIONAL = "conditional"
@@ -49,6 +60,10 @@ class Capability(StrEnum):
     VECTOR = "vector"
     MULTI_PROCESS = "multi_process"
     DURABLE = "durable"
+    ANALYSIS = "analysis"
+    EXACT_TIMES = "exact_times"
+    KEY_ORDER = "key_order"
+    FULL_LIMITS = "full_limits"
 
 
 class Embedded(NamedTuple):
@@ -244,6 +259,14 @@ class Items(ABC):
         (result,) = self.apply([operation])
         assert isinstance(result, list)
         return result  # type: ignore[return-value]  # a Search answers hits
+
+    def trips(self, batches: Sequence[Sequence[Operation]]) -> list[list[int]]:
+        """Return which of several callers' batches, by place, share a trip; each trip is an ``aapply_each``.
+
+        Trips are made at the same time, so batches that write to the same item belong to one. All share
+        one here; drivers that can do several things at once override this.
+        """
+        return [list(range(len(batches)))]
 
     async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
         """Do ``apply_each`` without blocking the event loop."""

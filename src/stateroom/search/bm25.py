@@ -57,11 +57,11 @@ class Scorer:
     the query's order. Sums run in that order, so that every back end arrives at the same bits.
     """
 
-    __slots__ = ("_floor", "_slope", "weights")
+    __slots__ = ("floor", "slope", "weights")
 
     def __init__(self, statistics: Statistics, document_frequency: Iterable[int]) -> None:
         self.weights = tuple(_weight(statistics.documents, count) for count in document_frequency)
-        self._floor, self._slope = _damping(statistics.average_length)
+        self.floor, self.slope = _damping(statistics.average_length)
 
     def score(self, frequencies: Iterable[int], length: int) -> float:
         """Return the score of a document of ``length`` terms.
@@ -69,7 +69,7 @@ class Scorer:
         ``frequencies`` says how often each term of the query occurs in it, in the query's order; it
         must be as long as ``weights``, or ``ValueError`` is raised.
         """
-        return _sum(self.weights, frequencies, self._floor, self._slope, length)
+        return _sum(self.weights, frequencies, self.floor, self.slope, length)
 
 
 def _weight(documents: int, count: int) -> float:

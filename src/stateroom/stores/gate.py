@@ -36,11 +36,13 @@ class Gate:
 
     def _depart(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._waiting[loop]
-        group, waiting[:] = list(waiting), []
-        task = loop.create_task(self._run(group))
-        # The loop itself keeps only a weak reference to a task.
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        callers, waiting[:] = list(waiting), []
+        trips = self._items.trips([operations for operations, _ in callers]) if len(callers) > 1 else [[0]]
+        for trip in trips:
+            task = loop.create_task(self._run([callers[place] for place in trip]))
+            # The loop itself keeps only a weak reference to a task.
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     async def _run(self, group: list[tuple[Sequence[Operation], asyncio.Future[list[Result]]]]) -> None:
         try:

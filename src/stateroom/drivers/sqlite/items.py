@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -25,13 +26,13 @@ from stateroom.contract.items import (
     Result,
     Search,
 )
-from stateroom.drivers.sqlite.batches import kinds_of_search, runs
+from stateroom.drivers.sql.batches import kinds_of_search, runs
+from stateroom.drivers.sql.refreshes import Refreshes
 from stateroom.drivers.sqlite.committing import Commits
 from stateroom.drivers.sqlite.database import MEMORY, Database
 from stateroom.drivers.sqlite.finding import Wanted, find
 from stateroom.drivers.sqlite.namespaces import Namespaces
 from stateroom.drivers.sqlite.ranking import Asked, Ranking
-from stateroom.drivers.sqlite.refreshes import Refreshes
 from stateroom.drivers.sqlite.rows import get, get_all, records_of
 from stateroom.drivers.sqlite.scope import Scope, count
 from stateroom.drivers.sqlite.text import TextIndex
@@ -103,7 +104,7 @@ class SqliteItems(Items):
         self._vectors = Vectors(settings) if settings.dims else None
         self._ranking = Ranking(self._text, self._vectors)
         self._namespaces = Namespaces()
-        self._refreshes = Refreshes(self._flush)
+        self._refreshes = Refreshes(self._flush, attrgetter("revision"))
         self._upkeep = Upkeep(self._text)
         self._commits = Commits(lambda: self._db.lock, self._write, self._run, self._upkeep.note)
         self._threads = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="stateroom-sqlite")

@@ -1,0 +1,1 @@
+"""The PostgreSQL driver of long-term memory."""

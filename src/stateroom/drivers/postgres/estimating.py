@@ -1,0 +1,39 @@
+"""How many items match, as far as Postgres knows without looking at them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from stateroom.drivers.postgres.scope import Scope
+from stateroom.drivers.postgres.session import Session
+from stateroom.drivers.postgres.where import Condition
+
+__all__ = ["Estimate", "estimate"]
+
+_NO_LIMIT: Final = 1_000_000_000_000
+
+
+class Estimate(NamedTuple):
+    """How many items match, of how many that there are; each at least 1."""
+
+    matching: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """The part of all items that matches."""
+        return min(1.0, self.matching / self.total)
+
+
+def estimate(session: Session, scope: Scope, condition: Condition | None) -> Estimate:
+    """Return the planner's estimate of the items of a scope that match."""
+    sql, parameters = condition or Condition("true", {})
+    # Each half of the union is limited by what all searches may be: a limit keeps the estimate in one piece.
+    (((plan,),),) = session.fetch(
+        "explain (format json) "
+        f"(select 1 from stateroom.item i {scope.join} where {scope.joined} and {sql} limit %(most)s) "
+        "union all (select 1 from stateroom.item i limit %(most)s)",
+        {**scope.parameters, **parameters, "most": _NO_LIMIT},
+    )
+    matching, total = (max(1, part["Plan Rows"]) for part in plan["Plan"]["Plans"])
+    return Estimate(matching, total)

@@ -1,0 +1,395 @@
+"""Long-term memory in a Postgres database, which any number of processes may share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg_pool import ConnectionPool
+from typing_extensions import override
+
+from stateroom.clock import Clock
+from stateroom.contract.items import (
+    Capability,
+    Count,
+    Delete,
+    Get,
+    Items,
+    Operation,
+    Outcome,
+    Put,
+    Result,
+    Search,
+)
+from stateroom.drivers.postgres.database import POOL_OPTIONS, Database
+from stateroom.drivers.postgres.declared import DeclaredKeys
+from stateroom.drivers.postgres.errors import NO_CONNECTION, is_homeless
+from stateroom.drivers.postgres.expiries import Expiries
+from stateroom.drivers.postgres.finding import find, find_in_namespaces, is_simple
+from stateroom.drivers.postgres.grouping import kind_of, trips
+from stateroom.drivers.postgres.namespaces import list_namespaces
+from stateroom.drivers.postgres.ranking import Asked, Ranking
+from stateroom.drivers.postgres.rows import Changed, address_of, get_all, records_of
+from stateroom.drivers.postgres.scope import Scope, count
+from stateroom.drivers.postgres.session import Session
+from stateroom.drivers.postgres.text import TextIndex
+from stateroom.drivers.postgres.timing import Timing
+from stateroom.drivers.postgres.upkeep import Upkeep
+from stateroom.drivers.postgres.vectors import Vectors
+from stateroom.drivers.postgres.where import Condition, where
+from stateroom.drivers.postgres.writing import (
+    delete_all,
+    forget_empty,
+    put_all,
+    register,
+    sweep,
+)
+from stateroom.drivers.sql.batches import runs
+from stateroom.errors import StateroomError, Unavailable
+from stateroom.model.filter import Filter
+from stateroom.model.item import Hit, Record
+from stateroom.model.namespace import Namespace
+from stateroom.search.index_config import IndexSettings
+from stateroom.search.text import TextIndexing
+
+__all__ = ["PostgresItems"]
+
+T = TypeVar("T")
+
+NAMESPACES_KNOWN = 100_000
+"""Namespaces whose rows this process remembers to exist."""
+
+HOMELESS_ATTEMPTS = 3
+"""How often a put is tried whose namespace is removed by somebody else each time, as it was empty."""
+
+SEARCH_ATTEMPTS = 20
+"""How often a search is begun whose hits are changed by somebody else before they are read."""
+
+
+class PostgresItems(Items):
+    """Items in one schema of one database.
+
+    Sync callers work in their own threads, async ones in a few that belong to the store, each with a
+    connection from the pool; so no connection belongs to an event loop, and any loop may come and go.
+    """
+
+    def __init__(
+        self,
+        uri: str | None,
+        settings: IndexSettings,
+        *,
+        index_keys: tuple[str, ...],
+        clock: Clock,
+        schema: str,
+        pool: ConnectionPool[Any] | Mapping[str, Any] | None,
+        prepares: bool,
+    ) -> None:
+        self.capabilities = frozenset(Capability)
+        self._settings = settings
+        self._timing = Timing(clock)
+        self._declared = DeclaredKeys(index_keys)
+        self._async_threads = _threads(pool)
+        self._begin()
+        self._db = Database(
+            uri,
+            schema=schema,
+            timing=self._timing,
+            pool=pool,
+            prepares=prepares,
+            prepare=self._prepare,
+            is_prepared=self._is_prepared,
+            forked=self._begin,
+        )
+
+    def _begin(self) -> None:
+        """Make what belongs to this process: after a fork, locks and threads of the parent are of no use."""
+        settings = self._settings
+        self._text = TextIndex(TextIndexing(settings)) if settings.text else None
+        self._vectors = Vectors(settings) if settings.dims else None
+        self._ranking = Ranking(self._text, self._vectors)
+        self._expiries = Expiries(self._timing, self._write_expiries)
+        self._upkeep = Upkeep(self._keep_up)
+        self._known: set[Namespace] = set()
+        self._emptied: set[int] = set()
+        self._threads = ThreadPoolExecutor(self._async_threads, thread_name_prefix="stateroom-postgres")
+
+    @override
+    def open(self) -> None:
+        self._db.open()
+
+    @override
+    def close(self) -> None:
+        try:
+            self._upkeep.finish()
+            self._expiries.close()
+        finally:
+            self._threads.shutdown()
+            self._db.close()
+            self._threads = ThreadPoolExecutor(self._async_threads, thread_name_prefix="stateroom-postgres")
+
+    @override
+    def trips(self, batches: Sequence[Sequence[Operation]]) -> list[list[int]]:
+        return trips(batches)
+
+    @override
+    def apply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        if len(batches) > 1:
+            try:
+                outcomes = self._run_together(batches)
+            except StateroomError:
+                # Whose fault it is shows when each stands alone.
+                outcomes = None
+            if outcomes is not None:
+                return outcomes
+        return [self._outcome(batch) for batch in batches]
+
+    @override
+    async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
+        waiting = self._threads.submit(self.apply_each, batches)
+        # There is a thread for each connection, so who waits for a thread waits for a connection.
+        patience = asyncio.get_running_loop().call_later(self._db.timeout, waiting.cancel)
+        try:
+            return await asyncio.wrap_future(waiting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if waiting.cancelled() and not (task and task.cancelling()):
+                raise Unavailable(NO_CONNECTION) from None
+            raise
+        finally:
+            patience.cancel()
+
+    @override
+    def apply(self, operations: Sequence[Operation]) -> list[Result]:
+        return self._run(operations)
+
+    @override
+    def get_all(self, operations: Sequence[Get]) -> list[Record | None]:
+        self._expiries.flush_due()
+        found = self._db.read(lambda session: get_all(session, operations))
+        return [
+            self._expiries.told(read, None, refreshes=operation.refresh)
+            for read, operation in zip(found, operations, strict=True)
+        ]
+
+    @override
+    def get(self, operation: Get) -> Record | None:
+        (record,) = self.get_all([operation])
+        return record
+
+    @override
+    def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
+        if self._vectors is None:
+            return {}
+        known = self._vectors.known
+        return self._db.read(lambda session: known(session, address_of(namespace, key)))
+
+    @override
+    def sweep(self, limit: int) -> int:
+        self._expiries.flush()
+
+        def work(session: Session) -> int:
+            swept = sweep(session, limit)
+            if self._vectors is not None:
+                self._vectors.forget(session, [address for address, _ in swept])
+            self._emptied.update(number for _, number in swept)
+            return len(swept)
+
+        freed = self._db.write(work, repeats=True)
+        self._keep_up()
+        return freed
+
+    def _is_prepared(self, session: Session) -> bool:
+        """Tell whether there is nothing that only one process at a time may do."""
+        return (
+            self._declared.is_prepared(session)
+            and (self._text is None or self._text.is_prepared(session))
+            and (self._vectors is None or self._vectors.is_prepared(session))
+        )
+
+    def _prepare(self, session: Session) -> None:
+        self._declared.prepare(session)
+        if self._text is not None:
+            self._text.prepare(session)
+        if self._vectors is not None:
+            self._vectors.prepare(session, self._db.session)
+
+    def _outcome(self, batch: Sequence[Operation]) -> Outcome:
+        try:
+            return self._run(batch)
+        except StateroomError as error:
+            return error
+
+    def _run_together(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome] | None:
+        """Apply batches of one kind in one statement; None if that cannot be done."""
+        kind = kind_of(batches)
+        operations = [operation for batch in batches for operation in batch]
+        if kind == "each alone":
+            return None
+        if kind == "listings":
+            self._expiries.flush_due()
+            return [[hits] for hits in self._listed(operations)]  # type: ignore[arg-type]  # as it is
+        results = iter(self._run(operations))
+        return [[next(results) for _ in batch] for batch in batches]
+
+    def _run(self, batch: Sequence[Operation]) -> list[Result]:
+        """Apply one batch, raising its error."""
+        self._expiries.flush_due()
+        if all(type(operation) is Get for operation in batch):
+            return list(self.get_all(batch))  # type: ignore[arg-type]  # as just checked
+        if not any(isinstance(operation, Put | Delete) for operation in batch):
+            return self._read(batch)
+        repeats = not any(_is_conditional(operation) for operation in batch)
+        puts = [operation for operation in batch if isinstance(operation, Put)]
+        results = self._at_home(puts, lambda: self._write(batch, repeats))
+        self._upkeep.note(len(batch))
+        return results
+
+    def _read(self, batch: Sequence[Operation]) -> list[Result]:
+        if len(batch) > 1:
+            return self._db.read_together(
+                lambda session: [self._apply(session, operation) for operation in batch]
+            )
+        if isinstance(batch[0], Search) and is_simple(batch[0]):
+            return [self._listed([batch[0]])[0]]
+        return self._db.read(lambda session: [self._apply(session, batch[0])])
+
+    def _listed(self, searches: Sequence[Search]) -> list[list[Hit]]:
+        """Apply searches that just list below a prefix."""
+
+        def hits(session: Session, search: Search, page: list[Record] | None) -> list[Hit]:
+            if page is None:
+                return self._searched(session, search, None)
+            return [Hit(self._expiries.shown(record, None, refreshes=search.refresh)) for record in page]
+
+        def work(session: Session) -> list[list[Hit]]:
+            pages = find_in_namespaces(session, searches)
+            return [hits(session, search, page) for search, page in zip(searches, pages, strict=True)]
+
+        return self._db.read(work)
+
+    def _write(self, batch: Sequence[Operation], repeats: bool) -> list[Result]:
+        def work(session: Session) -> list[Result]:
+            results: list[Result] = []
+            for run in runs(batch):
+                results += self._apply_run(session, run)
+            return results
+
+        plain = self._vectors is None and len(list(runs(batch))) == 1
+        if plain and isinstance(batch[0], Put | Delete):
+            return self._db.write_statement(work, repeats=repeats)
+        return self._db.write(work, repeats=repeats)
+
+    def _apply_run(self, session: Session, run: Sequence[Operation]) -> list[Result]:
+        if isinstance(run[0], Put):
+            return list(self._put(session, run))  # type: ignore[arg-type]  # a run is of one kind
+        if isinstance(run[0], Delete):
+            self._emptied.update(delete_all(session, run))  # type: ignore[arg-type]
+            if self._vectors is not None:
+                addresses = [address_of(one.namespace, one.key) for one in run]  # type: ignore[union-attr]
+                self._vectors.forget(session, addresses)
+            return [None] * len(run)
+        return [self._apply(session, operation, writer=session) for operation in run]
+
+    def _put(self, session: Session, operations: Sequence[Put]) -> list[Record]:
+        records = put_all(session, self._text, operations)
+        if self._vectors is not None:
+            self._vectors.write(session, operations, records)
+        return records
+
+    def _at_home(self, puts: Sequence[Put], act: Callable[[], T]) -> T:
+        """Do what puts items after seeing to it that their namespaces have rows."""
+        for attempt in range(HOMELESS_ATTEMPTS):
+            missing = {operation.namespace for operation in puts} - self._known
+            if missing:
+                self._register(missing)
+            try:
+                return act()
+            except Exception as error:
+                if not is_homeless(error) or attempt == HOMELESS_ATTEMPTS - 1:
+                    raise
+                self._known.clear()
+        raise AssertionError("the last attempt returns or raises")
+
+    def _register(self, missing: set[Namespace]) -> None:
+        ordered = sorted(missing)
+        self._db.write_statement(lambda session: register(session, ordered), repeats=True)
+        if len(self._known) + len(missing) > NAMESPACES_KNOWN:
+            self._known.clear()
+        self._known |= missing
+
+    def _apply(self, session: Session, operation: Operation, *, writer: Session | None = None) -> Result:
+        if isinstance(operation, Get):
+            (read,) = get_all(session, [operation])
+            return self._expiries.told(read, writer, refreshes=operation.refresh)
+        if isinstance(operation, Search):
+            return self._searched(session, operation, writer)
+        if isinstance(operation, Count):
+            condition = self._condition(operation.filter)
+            return count(session, Scope(session, operation.prefix), condition)
+        assert not isinstance(operation, Put | Delete)
+        return list_namespaces(session, operation)
+
+    def _searched(self, session: Session, operation: Search, writer: Session | None) -> list[Hit]:
+        for _ in range(SEARCH_ATTEMPTS):
+            try:
+                return self._search(session, operation, writer)
+            except Changed:
+                continue
+        raise Unavailable("what was searched kept changing: the call may be repeated")
+
+    def _search(self, session: Session, operation: Search, writer: Session | None) -> list[Hit]:
+        def shown(record: Record) -> Record:
+            return self._expiries.shown(record, writer, refreshes=operation.refresh)
+
+        if operation.query is None:
+            return [Hit(shown(record)) for record in self._found(session, operation)]
+        if operation.limit == 0:
+            return []
+        need = operation.limit + operation.offset
+        condition = self._condition(operation.filter)
+        asked = Asked(Scope(session, operation.prefix), condition, operation.query, need)
+        page = self._ranking.search(session, asked)[operation.offset : need]
+        records = records_of(session, [ranked.found for ranked in page])
+        return [
+            Hit(shown(record), ranked.score, ranked.text, ranked.vector)
+            for record, ranked in zip(records, page, strict=True)
+        ]
+
+    def _found(self, session: Session, operation: Search) -> list[Record]:
+        scope = Scope(session, operation.prefix)
+        condition = self._condition(operation.filter)
+        return find(session, scope, condition, operation.limit, operation.offset)
+
+    def _condition(self, condition: Filter | None) -> Condition | None:
+        return None if condition is None else where(condition, self._declared.keys)
+
+    def _write_expiries(self, work: Callable[[Session], None]) -> None:
+        self._db.write_statement(work, repeats=True)
+
+    def _keep_up(self) -> None:
+        """Do what puts and deletes leave undone."""
+        emptied = list(self._emptied)
+        if emptied:
+            self._db.write(lambda session: forget_empty(session, emptied), repeats=True)
+            self._emptied.difference_update(emptied)
+        if self._vectors is not None:
+            self._vectors.keep_up(self._db)
+
+
+def _is_conditional(operation: Operation) -> bool:
+    if isinstance(operation, Put):
+        return operation.if_absent or operation.if_revision is not None
+    return isinstance(operation, Delete) and operation.if_revision is not None
+
+
+def _threads(pool: ConnectionPool[Any] | Mapping[str, Any] | None) -> int:
+    """Return how many threads serve async calls: as many as there can be connections."""
+    if isinstance(pool, ConnectionPool):
+        return pool.max_size
+    options = {**POOL_OPTIONS, **(pool or {})}
+    most: int = max(options["max_size"] or 0, options["min_size"])
+    return most

@@ -1,0 +1,102 @@
+"""Bringing the schema of a database up to date, safely with any number of processes at once."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Final
+
+from psycopg import errors
+
+from stateroom.drivers.postgres.session import Session
+from stateroom.errors import Misconfigured, Unavailable
+
+__all__ = ["LOCK_SECONDS", "alone", "applied", "migrate", "versions"]
+
+LOCK_SECONDS = 120.0
+"""How long one process waits for another that migrates or builds an index, before it is ``Unavailable``."""
+
+POLL_SECONDS = 0.05
+"""About how long to wait between two looks at whether it is done."""
+
+_NAME: Final = re.compile(r"(\d{4})_\w+\.sql")
+
+_log = logging.getLogger(__name__)
+
+
+def versions() -> dict[int, str]:
+    """Return the SQL of each migration by its number."""
+    found = {}
+    for entry in files("stateroom.drivers.postgres").joinpath("schema").iterdir():
+        if match := _NAME.fullmatch(entry.name):
+            found[int(match[1])] = entry.read_text(encoding="utf-8")
+    return found
+
+
+def applied(session: Session) -> set[int]:
+    """Return the numbers of the migrations that have been applied; takes no lock."""
+    try:
+        rows = session.fetch("select version from stateroom.migration")
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return set()
+    return {version for (version,) in rows}
+
+
+def migrate(session: Session, schema: str) -> None:
+    """Apply the migrations that are missing, each in a transaction, by one process at a time.
+
+    Raises ``Misconfigured`` for a schema that a newer release has migrated further.
+    """
+    known = versions()
+    if unknown := applied(session) - known.keys():
+        raise Misconfigured(
+            f"schema: {schema!r} has version {max(unknown)}, this release knows up to {max(known)}; "
+            "upgrade stateroom",
+            field="schema",
+        )
+    if session.fetch("show server_encoding") != [("UTF8",)]:
+        raise Misconfigured("uri: the database's encoding must be UTF8", field="uri")
+    if not session.fetch("select 1 from pg_namespace where nspname = %(schema)s", {"schema": schema}):
+        session.script(f'create schema if not exists "{schema}"')
+    session.execute(
+        "create table if not exists stateroom.migration ("
+        "version integer primary key, applied_at timestamptz not null default now())"
+    )
+    for version in sorted(known.keys() - applied(session)):
+        with session.connection.transaction():
+            session.script(known[version])
+            session.execute("insert into stateroom.migration (version) values (%(v)s)", {"v": version})
+        _log.info("migrated the schema %s to version %d", schema, version)
+
+
+@contextmanager
+def alone(session: Session, schema: str) -> Iterator[None]:
+    """Hold the schema's lock for what only one process may do at a time, and another session does.
+
+    A transaction holds it, since a pooler hands a session's locks to whoever comes next. It is tried
+    again and again rather than waited for: whoever waits inside a statement has a snapshot, and an
+    index that is built concurrently waits for all of those to go.
+    """
+    number = int.from_bytes(blake2b(f"stateroom {schema}".encode(), digest_size=8).digest(), signed=True)
+    pause, deadline = threading.Event(), time.monotonic() + LOCK_SECONDS
+    while True:
+        with session.connection.transaction():
+            session.execute("set transaction isolation level read committed")
+            if session.fetch("select pg_try_advisory_xact_lock(%(key)s)", {"key": number}) == [(True,)]:
+                # By the simple protocol, which ends the portal of the statement before, and its snapshot.
+                session.script("set local idle_in_transaction_session_timeout = 0")
+                yield
+                return
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"another process has been setting up the schema {schema!r} for more than "
+                f"{LOCK_SECONDS:.0f} s: wait for it, or see what keeps it"
+            )
+        pause.wait(POLL_SECONDS * (0.5 + random.random()))  # noqa: S311  # only so that they do not march

@@ -1,0 +1,86 @@
+"""Statements on one connection, in the schema and by the clock of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import psycopg
+from psycopg.pq import Format
+from psycopg.rows import tuple_row
+
+from stateroom.drivers.postgres.timing import Timing
+
+__all__ = ["CLOCK", "LIVE", "NOW", "Session"]
+
+CLOCK: Final = (
+    "with clock as (select coalesce(%(now)s::bigint, "
+    "(extract(epoch from clock_timestamp()) * 1000000)::bigint) as now)"
+)
+"""What a statement that needs the time begins with; ``Session`` fills in its parameter."""
+
+NOW: Final = "(select now from clock)"
+"""The present in a statement that begins with ``CLOCK``, in microseconds since 1970 UTC."""
+
+LIVE: Final = f"(i.expires_at is null or i.expires_at > {NOW})"
+"""The condition that an item ``i`` has not expired."""
+
+CACHED_LENGTH: Final = 10_000
+"""Characters of a statement up to which its spelling for a schema is remembered."""
+
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+class Session:
+    """Runs statements that are written for the schema ``stateroom``.
+
+    Parameters are named, as in ``%(name)s``; ``now`` is always there: the injected clock's reading, or
+    None where the database's own clock rules. Results come in binary: ``bytea`` as bytes, ``bigint`` as
+    int. A statement is ``prepared`` when its plan never depends on its parameters, and otherwise
+    planned anew with them, since a plan for any filter and any range is a plan for none.
+    """
+
+    __slots__ = ("_cursor", "_prepares", "_schema", "_timing", "connection")
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], schema: str, timing: Timing, *, prepares: bool
+    ) -> None:
+        self.connection = connection
+        # Not connection.cursor: the connection may come from a pool that makes cursors of another kind.
+        self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+        self._cursor.format = Format.BINARY
+        self._schema = schema
+        self._timing = timing
+        self._prepares = prepares
+
+    def fetch(
+        self, sql: str, parameters: Mapping[str, Any] = _NONE, *, prepared: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        return self._run(sql, parameters, prepared).fetchall()
+
+    def execute(self, sql: str, parameters: Mapping[str, Any] = _NONE, *, prepared: bool = False) -> int:
+        """Run a statement and return how many rows it touched."""
+        return self._run(sql, parameters, prepared).rowcount
+
+    def _run(self, sql: str, parameters: Mapping[str, Any], prepared: bool) -> psycopg.Cursor[Any]:
+        if "%(now)s" in sql:
+            parameters = {**parameters, "now": self._timing.parameter}
+        return self._cursor.execute(
+            _spelled(sql, self._schema), parameters, prepare=prepared and self._prepares
+        )
+
+    def script(self, sql: str) -> None:
+        """Run statements that have no parameters and answer nothing."""
+        self.connection.execute(_spelled(sql, self._schema), prepare=False)
+
+
+def _spelled(sql: str, schema: str) -> bytes:
+    # The largest filters are hardly asked twice, and would fill the memory.
+    return _respelled(sql, schema) if len(sql) <= CACHED_LENGTH else _respelled.__wrapped__(sql, schema)
+
+
+@lru_cache(maxsize=1024)
+def _respelled(sql: str, schema: str) -> bytes:
+    return sql.replace("stateroom.", f'"{schema}".').encode()

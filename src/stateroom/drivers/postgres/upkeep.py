@@ -1,0 +1,51 @@
+"""Work on a database that nobody waits for, done in a thread of its own when enough has come together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from stateroom.errors import StateroomError
+
+__all__ = ["Upkeep"]
+
+WRITES_BETWEEN = 512
+"""Writes of this process after which it does the upkeep."""
+
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Calls ``act`` after every so many writes, never twice at once."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self._lock = threading.Lock()
+        self._writes = 0
+        self._thread: threading.Thread | None = None
+
+    def note(self, writes: int) -> None:
+        """Count writes, and begin the upkeep when it is time."""
+        with self._lock:
+            self._writes += writes
+            if self._writes < WRITES_BETWEEN or self._thread is not None:
+                return
+            self._writes = 0
+            self._thread = threading.Thread(target=self._run, name="stateroom-upkeep", daemon=True)
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for what is being done."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._act()
+        except StateroomError:
+            # Nobody waits for this thread: what could not be done now is done after further writes.
+            _log.warning("the upkeep of the database failed", exc_info=True)
+        finally:
+            self._thread = None

@@ -1,0 +1,1 @@
+"""What the SQL drivers of long-term memory share."""

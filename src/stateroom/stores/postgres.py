@@ -1,0 +1,125 @@
+"""The store that keeps long-term memory in a Postgres database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from stateroom.clock import Clock, system_clock
+from stateroom.errors import Misconfigured
+from stateroom.model.ttl import parse_ttl_config
+from stateroom.search.embedding import make_embedder
+from stateroom.search.index_config import check_index_keys, parse_index_config
+from stateroom.stores.base import Store
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
+
+    from stateroom.drivers.postgres.items import PostgresItems
+
+__all__ = ["PostgresStore"]
+
+_SCHEMA: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+
+
+class PostgresStore(Store):
+    """Long-term memory in a schema of a Postgres database, which any number of processes may share.
+
+    ``uri`` is a URL or a ``key=value`` string, as any console hands it out. ``pool`` is a psycopg
+    ``ConnectionPool`` that is shared with others and stays theirs, or the options of one that the store
+    makes for itself (``min_size``, ``max_size``, ``timeout`` in seconds, ``kwargs``, ...). ``schema`` is
+    where the tables are. ``prepared_statements`` False is for a pooler that cannot keep them; one that loses
+    them is noticed. ``index`` is LangGraph's ``IndexConfig`` and more (see the documentation of
+    settings), ``ttl`` its ``TTLConfig``. ``index_keys`` are the top-level keys whose filters are answered
+    from indexes of their own. Time is the database's unless a ``clock`` is given, which returns
+    microseconds since 1970 UTC.
+    """
+
+    def __init__(
+        self,
+        uri: str | None = None,
+        *,
+        index: Mapping[str, Any] | None = None,
+        ttl: Mapping[str, Any] | None = None,
+        index_keys: Sequence[str] = (),
+        pool: ConnectionPool[Any] | Mapping[str, Any] | None = None,
+        schema: str = "stateroom",
+        prepared_statements: bool = True,
+        clock: Clock = system_clock,
+    ) -> None:
+        settings = parse_index_config(index, supports=frozenset({"hnsw", "vector_type"}))
+        make_items = _driver()
+        _check_schema(schema)
+        _check_pool(uri, pool)
+        items = make_items(
+            uri,
+            settings,
+            index_keys=check_index_keys(index_keys),
+            clock=clock,
+            schema=schema,
+            pool=pool,
+            prepares=prepared_statements,
+        )
+        super().__init__(
+            items,
+            index=settings,
+            ttl=parse_ttl_config(ttl),
+            index_config=index,
+            ttl_config=ttl,
+            embedder=make_embedder(settings),
+        )
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        conn_string: str,
+        *,
+        pool_config: Mapping[str, Any] | None = None,
+        index: Mapping[str, Any] | None = None,
+        ttl: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Make a store as LangGraph's class of that name does; it works in ``with`` and in ``async with``."""
+        return cls(conn_string, pool=pool_config, index=index, ttl=ttl, **options)
+
+    @classmethod
+    def from_pool(cls, pool: ConnectionPool[Any], **options: Any) -> Self:
+        """Make a store on connections that are shared with others; closing the store leaves the pool open."""
+        return cls(pool=pool, **options)
+
+
+def _driver() -> type[PostgresItems]:
+    try:
+        from stateroom.drivers.postgres.items import PostgresItems
+    except ModuleNotFoundError as error:
+        if error.name not in ("psycopg", "psycopg_pool"):
+            raise
+        raise Misconfigured("PostgresStore needs psycopg: pip install 'stateroom[postgres]'") from None
+    return PostgresItems
+
+
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
+        raise Misconfigured(
+            f"schema is {schema!r}; use at most 63 letters, digits, '_' and '-', not beginning with a digit",
+            field="schema",
+        )
+
+
+def _check_pool(uri: str | None, pool: object) -> None:
+    shared = pool is not None and not isinstance(pool, Mapping)
+    if shared and not hasattr(pool, "getconn"):
+        raise Misconfigured(
+            f"pool is {pool!r}; pass a psycopg_pool.ConnectionPool, or a mapping of its options", field="pool"
+        )
+    if shared and hasattr(pool, "__aenter__"):
+        raise Misconfigured(
+            "pool is an AsyncConnectionPool, whose connections belong to one event loop; pass a "
+            "ConnectionPool, which serves sync and async callers of any loop",
+            field="pool",
+        )
+    if shared and uri is not None:
+        raise Misconfigured("uri and a ConnectionPool name two databases; pass one of them", field="uri")
+    if not shared and uri is None:
+        raise Misconfigured("uri is missing: postgresql://user:password@host:5432/database", field="uri")

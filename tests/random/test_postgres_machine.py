@@ -1,0 +1,161 @@
+"""The Postgres store held against the reference at random: as it is, and with thresholds few items pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+from langgraph.store.base import PutOp
+from psycopg import sql
+from typing_extensions import override
+
+import stateroom.stores.sweeping as sweeping
+from stateroom.drivers.postgres import (
+    finding,
+    hnsw,
+    items,
+    nearest,
+    scope,
+    text,
+    text_search,
+    text_statistics,
+    upkeep,
+    vectors,
+    where,
+)
+from stateroom.errors import StateroomError
+from stateroom.stores.base import Store
+from stateroom.stores.operations import DeleteItem, PutItem, StoreOperation
+from stateroom.stores.postgres import PostgresStore
+from stateroom.testing import drawing
+from stateroom.testing.machine import Setup, StoreMachine, machine
+from tests.random.test_machine import Thresholds, with_thresholds
+
+LOW: Thresholds = {
+    (finding, "SHORT_OFFSET"): 1,
+    (finding, "WALK_FACTOR"): 1,
+    (finding, "WALK_START"): 1,
+    (hnsw, "EXACT_ALWAYS"): 0,
+    (hnsw, "EXACT_CANDIDATES"): 0,
+    (items, "NAMESPACES_KNOWN"): 2,
+    (nearest, "SPARE"): 1,
+    (scope, "FEW_NAMESPACES"): 2,
+    (sweeping, "SWEEP_BATCH"): 1,
+    (text, "BATCH_BYTES"): 40,
+    (text, "BATCH_ITEMS"): 2,
+    (text, "TERMS_KNOWN"): 2,
+    (text_search, "PENDING_MAX"): 1,
+    (text_search, "SCAN_MAX"): 1,
+    (text_statistics, "SCOPES_KNOWN"): 1,
+    (upkeep, "WRITES_BETWEEN"): 3,
+    (vectors, "MERGE_FROM"): 2,
+    (vectors, "MERGE_VECTORS"): 1,
+    (where, "INDEXED_CHOICES_MAX"): 1,
+    (where, "INDEXED_TEXT_MAX"): 2,
+}
+
+LowPostgresStore = with_thresholds(PostgresStore, LOW)
+
+# Of a few rows Postgres would read all, whatever indexes there are.
+BY_INDEX = {"kwargs": {"options": "-c enable_seqscan=off"}}
+
+
+class Server:
+    """Where the histories are kept, each in a schema of its own."""
+
+    uri = ""
+    schemas: set[str] = set()  # noqa: RUF012  # of all histories
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _server(postgres: str) -> Iterator[None]:
+    Server.uri = postgres
+    yield
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("set client_min_messages = 'warning'")
+        for schema in Server.schemas:
+            connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
+
+
+def place(setup: Setup) -> dict[str, Any]:
+    """Return where a history is kept."""
+    schema = f"history_{setup.folder.name}"
+    Server.schemas.add(schema)
+    return {"uri": Server.uri, "schema": schema}
+
+
+def open_store(setup: Setup) -> PostgresStore:
+    return PostgresStore(**place(setup), **setup.options)
+
+
+def open_low_store(setup: Setup) -> PostgresStore:
+    return LowPostgresStore(**place(setup), **approximate(setup), pool=BY_INDEX)
+
+
+def approximate(setup: Setup) -> dict[str, Any]:
+    """Return the options with an HNSW index for vectors, which of so few finds all."""
+    index = setup.options.get("index", {})
+    return {**setup.options, **({"index": {**index, "hnsw": True}} if "embed" in index else {})}
+
+
+class PostgresMachine(StoreMachine):
+    """Asks nothing that depends on the order in which things done at the same time take effect."""
+
+    @override
+    @precondition(lambda self: not self.embeds)
+    @rule(batches=st.lists(drawing.batches, min_size=2, max_size=4), puts=drawing.several_puts)
+    def batches_of_concurrent_callers(
+        self, batches: list[list[StoreOperation]], puts: list[StoreOperation]
+    ) -> None:
+        """Reads go side by side; puts go together, in their order."""
+        self._compare_together([[*map(quiet, filter(reads, batch))] for batch in batches])
+        self._compare_together([[put] for put in puts])
+
+    def _compare_together(self, batches: list[list[StoreOperation]]) -> None:
+        async def together() -> list[Any]:
+            return [*await asyncio.gather(*map(self.store.abatch, batches), return_exceptions=True)]
+
+        self._agree(asyncio.run(together()), [_outcome(self.reference, batch) for batch in batches])
+
+    @override
+    def _flush(self) -> None:
+        self.store._items.sweep(0)
+
+
+def reads(operation: StoreOperation) -> bool:
+    return not isinstance(operation, PutItem | DeleteItem | PutOp)
+
+
+def quiet(operation: Any) -> StoreOperation:
+    """Return a read without what it may change."""
+    return operation._replace(refresh_ttl=False) if hasattr(operation, "refresh_ttl") else operation
+
+
+def _outcome(store: Store, batch: list[StoreOperation]) -> Any:
+    try:
+        return store.batch(batch)
+    except StateroomError as error:
+        return error
+
+
+class CrowdedMachine(PostgresMachine):
+    """Also lets somebody put much elsewhere, more than any search looks at before it asks for an index."""
+
+    crowded = False
+
+    @precondition(lambda self: not self.crowded)
+    @rule()
+    def others_come_and_go(self) -> None:
+        self.crowded = True
+        puts = [PutItem(("elsewhere", str(number)), "k", {"n": number}, index=False) for number in range(20)]
+        Store.batch(self.store, puts)
+        Store.batch(self.store, [DeleteItem(put.namespace, put.key) for put in puts])
+
+
+TestPostgres = machine(open_store, name="Postgres", base=PostgresMachine).TestCase
+TestLowPostgres = machine(open_low_store, name="LowPostgres", base=CrowdedMachine).TestCase
