@@ -10,7 +10,7 @@ from stateroom.clock import Clock, system_clock
 from stateroom.errors import Misconfigured
 from stateroom.model.ttl import parse_ttl_config
 from stateroom.search.embedding import make_embedder
-from stateroom.search.index_config import check_index_keys, parse_index_config
+from stateroom.search.index_config import DistanceType, VectorType, check_index_keys, parse_index_config
 from stateroom.stores.base import Store
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stateroom.drivers.postgres.items import PostgresItems
 
-__all__ = ["PostgresStore"]
+__all__ = ["PostgresStore", "migrate_postgres"]
 
 _SCHEMA: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
@@ -87,6 +87,35 @@ class PostgresStore(Store):
     def from_pool(cls, pool: ConnectionPool[Any], **options: Any) -> Self:
         """Make a store on connections that are shared with others; closing the store leaves the pool open."""
         return cls(pool=pool, **options)
+
+
+def migrate_postgres(
+    uri: str,
+    *,
+    schema: str = "stateroom",
+    index_keys: Sequence[str] = (),
+    dims: int | None = None,
+    distance_type: DistanceType = "cosine",
+    vector_type: VectorType = "vector",
+    hnsw: bool = False,
+) -> None:
+    """Do what ``PostgresStore.setup`` does, without an embedder; the text index is left as it is.
+
+    Raises ``Misconfigured`` as the store would, and for ``hnsw`` without ``dims``.
+    """
+    index: dict[str, Any] = {"text": False}
+    if dims is not None:
+        vectors = {"dims": dims, "distance_type": distance_type, "vector_type": vector_type, "hnsw": hnsw}
+        index |= {"embed": _no_vectors, **vectors}
+    elif hnsw:
+        raise Misconfigured("hnsw needs dims: how many numbers the vectors have", field="dims")
+    with PostgresStore(uri, schema=schema, index_keys=index_keys, index=index):
+        pass
+
+
+def _no_vectors(_texts: Sequence[str]) -> list[list[float]]:
+    """Stand for the embedder of a store in which nothing is put or searched."""
+    raise NotImplementedError
 
 
 def _driver() -> type[PostgresItems]:

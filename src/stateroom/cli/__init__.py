@@ -1,0 +1,5 @@
+"""The command line: ``stateroom``."""
+
+from stateroom.cli.main import main
+
+__all__ = ["main"]

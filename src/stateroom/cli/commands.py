@@ -1,0 +1,72 @@
+"""The commands and their arguments."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+
+from stateroom import __version__
+from stateroom.errors import StateroomError
+from stateroom.search.index_config import DistanceType, VectorType
+from stateroom.stores.postgres import migrate_postgres
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="stateroom", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+
+Uri = Annotated[
+    str, typer.Argument(envvar="STATEROOM_POSTGRES_URI", help="postgresql://user:password@host:5432/database")
+]
+
+
+@app.callback(invoke_without_command=True)
+def stateroom(
+    version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False,
+) -> None:
+    """State and memory for LangGraph agents, on storage you own."""
+    if version:
+        print(__version__)  # noqa: T201  # what was asked for
+        raise typer.Exit
+
+
+@app.command()
+def migrate(
+    uri: Uri,
+    schema: Annotated[str, typer.Option(help="The schema that holds the tables.")] = "stateroom",
+    index_key: Annotated[
+        list[str] | None, typer.Option(help="A key to index, as in index_keys; may be repeated.")
+    ] = None,
+    dims: Annotated[
+        int | None, typer.Option(help="Prepare for vectors of so many numbers, which needs pgvector.")
+    ] = None,
+    distance_type: Annotated[DistanceType, typer.Option(help="The metric of the HNSW index.")] = "cosine",
+    vector_type: Annotated[VectorType, typer.Option(help="How vectors are kept.")] = "vector",
+    hnsw: Annotated[bool, typer.Option("--hnsw", help="Build an HNSW index over the vectors.")] = False,
+) -> None:
+    """Create or migrate the tables of a PostgresStore, and build its indexes while others go on writing.
+
+    Stores do the same on first use; this is for a deployment that wants it done before.
+    """
+    console = Console(stderr=True)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console)])
+    try:
+        with console.status(f"Setting up the schema {schema} ..."):
+            migrate_postgres(
+                uri,
+                schema=schema,
+                index_keys=index_key or (),
+                dims=dims,
+                distance_type=distance_type,
+                vector_type=vector_type,
+                hnsw=hnsw,
+            )
+    except StateroomError as error:
+        console.print(f"[red]{error.code}[/red]: {error}", highlight=False)
+        raise typer.Exit(1) from error
+    console.print(f"The schema {schema} is up to date.", highlight=False)
