@@ -31,7 +31,7 @@ def stateroom(
 ) -> None:
     """State and memory for LangGraph agents, on storage you own."""
     if version:
-        print(__version__)  # noqa: T201  # what was asked for
+        typer.echo(__version__)
         raise typer.Exit
 
 
@@ -54,7 +54,9 @@ def migrate(
     Stores do the same on first use; this is for a deployment that wants it done before.
     """
     console = Console(stderr=True)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[RichHandler(console=console)])
+    log = logging.getLogger("stateroom")
+    log.addHandler(RichHandler(console=console, show_path=False))
+    log.setLevel(logging.INFO)
     try:
         with console.status(f"Setting up the schema {schema} ..."):
             migrate_postgres(
