@@ -4,23 +4,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# LangGraph's own server, which a test runs, has an environment of its own.
+LANGGRAPH_DEV := .venv-langgraph
 CODE := $(wildcard src tests benchmarks examples)
 # Further arguments for pytest, the demo or the benchmarks: make test ARGS="-k filter"
 ARGS ?=
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format upstream lock clean
+.PHONY: help setup langgraph-dev demo test check bench format upstream lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Create .venv with the locked development set and this package
+
+langgraph-dev: $(LANGGRAPH_DEV)/.ready ## Create .venv-langgraph with LangGraph's own server
 
 demo: $(READY) ## Remember a few things, find them again
 	@$(BIN)/python examples/remember.py $(ARGS)
 
-test: $(READY) ## Run every test
+test: $(READY) $(LANGGRAPH_DEV)/.ready ## Run every test
 	@$(BIN)/python -m pytest -q $(ARGS)
 
 check: $(READY) ## Check format, lint, types, layers and the project's own rules, under 30 s
@@ -47,7 +51,7 @@ lock: $(READY) ## Resolve requirements-dev.lock anew (needs uv on the path)
 	@cp $(VENV)/lock.txt requirements-dev.lock
 
 clean: ## Remove .venv and everything that tools left behind
-	@rm -rf $(VENV) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
+	@rm -rf $(VENV) $(LANGGRAPH_DEV) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
 	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements-dev.lock pyproject.toml
@@ -57,4 +61,11 @@ $(READY): requirements-dev.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(LANGGRAPH_DEV)/.ready: requirements-langgraph-dev.lock pyproject.toml $(READY)
+	@echo "Setting up $(LANGGRAPH_DEV) ..."
+	@test -x $(LANGGRAPH_DEV)/bin/python || $(PYTHON) -m venv $(LANGGRAPH_DEV)
+	@$(LANGGRAPH_DEV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-langgraph-dev.lock
+	@$(LANGGRAPH_DEV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -4,6 +4,7 @@ from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
 from stateroom.stores.aegis import AegisStore
 from stateroom.stores.base import Store
+from stateroom.stores.foreign import from_base_store
 from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
@@ -29,5 +30,6 @@ __all__ = [
     "SqliteStore",
     "Store",
     "__version__",
+    "from_base_store",
     "system_clock",
 ]

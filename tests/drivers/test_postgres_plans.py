@@ -15,7 +15,7 @@ from psycopg import sql
 from typing_extensions import override
 
 from stateroom import GetItem, PutItem, Store
-from stateroom.drivers.postgres import finding, text_search
+from stateroom.drivers.postgres import finding
 from stateroom.drivers.postgres.rows import address_of, digest_of
 from stateroom.drivers.postgres.text import TextIndex
 from stateroom.drivers.postgres.where import key_indexes
@@ -90,7 +90,7 @@ def load(connection: psycopg.Connection[Any]) -> None:
                 raw, text = json.dumps(value), json.dumps({"text": value["text"]})
                 terms, counts, length = columns(text.encode(), None)
                 at, address = EPOCH + number, address_of(namespace, f"k{number}")
-                ends = (None, None)
+                ends: tuple[int | None, int | None] = (None, None)
                 if number < EXPIRED + LASTING:
                     ends = (1, EPOCH + number if number < EXPIRED else FAR)
                 row = address, ids[namespace], f"k{number}", number + 1, at, at, *ends
@@ -240,15 +240,16 @@ class Asked(NamedTuple):
 
     name: str
     act: Callable[[Store], Any]
-    index: str
+    by: str
     most: int
 
 
 USER, BIG = ("user", "u7"), ("big",)
 NUMBER, STRING = key_indexes("n")[0].name, key_indexes("rare")[1].name
 WALK = finding.WALK_START + finding.WALK_FACTOR * PAGE
-ONE_IN = ITEMS // VALUES
-SCANNED = text_search.SCAN_MAX + 1 + EXPIRED
+# Where the planner expects matches a walk may come first, which reads the index and the row of each item.
+FILTERED = 2 * finding.FILTER_WALK_MAX
+HOLDERS = ITEMS // 997 + 1
 
 READS = [
     Asked("get", lambda s: s.get(USER, "k17"), "item_pkey", 1),
@@ -260,19 +261,17 @@ READS = [
     Asked("2,000 namespaces", lambda s: s.search(("user",)), "item_latest", WALK),
     Asked("everything", lambda s: s.search(()), "item_latest", PAGE),
     Asked("everything, deep", lambda s: s.search((), offset=5_000), "item_latest", 5_000 + PAGE),
-    Asked("equality", lambda s: s.search((), filter={"plain": "p7"}), "item_value", ONE_IN),
-    Asked("no match", lambda s: s.search((), filter={"plain": "no"}), "item_value", ONE_IN),
-    Asked("wide", lambda s: s.search(("user",), filter={"plain": "p7"}), "item_value", WALK),
-    Asked(
-        "choices", lambda s: s.search((), filter={"plain": {"$in": ["p7", "p8"]}}), "item_value", 2 * ONE_IN
-    ),
-    Asked("contained", lambda s: s.search((), filter={"tags": {"$contains": 7}}), "item_value", ONE_IN),
+    Asked("equality", lambda s: s.search((), filter={"plain": "p7"}), "item_value", FILTERED),
+    Asked("no match", lambda s: s.search((), filter={"plain": "no"}), "item_value", FILTERED),
+    Asked("wide", lambda s: s.search(("user",), filter={"plain": "p7"}), "item_value", FILTERED),
+    Asked("choices", lambda s: s.search((), filter={"plain": {"$in": ["p7", "p8"]}}), "item_value", FILTERED),
+    Asked("contained", lambda s: s.search((), filter={"tags": {"$contains": 7}}), "item_value", FILTERED),
     Asked("what half match", lambda s: s.search((), filter={"half": True}), "item_latest", 10 * PAGE),
-    Asked("declared", lambda s: s.search((), filter={"rare": "r7"}), STRING, ONE_IN),
-    Asked("declared, in one", lambda s: s.search(("user",), filter={"rare": "r7"}), STRING, WALK),
-    Asked("declared range", lambda s: s.search((), filter={"n": {"$lt": 700}}), NUMBER, WALK),
+    Asked("declared", lambda s: s.search((), filter={"rare": "r7"}), STRING, FILTERED),
+    Asked("declared, in one", lambda s: s.search(("user",), filter={"rare": "r7"}), STRING, FILTERED),
+    Asked("declared range", lambda s: s.search((), filter={"n": {"$lt": 700}}), NUMBER, FILTERED),
     Asked("count", lambda s: s.count(("team",)), "item_in_namespace", ITEMS // 10),
-    Asked("count of few", lambda s: s.count((), filter={"rare": "r7"}), STRING, ONE_IN),
+    Asked("count of few", lambda s: s.count((), filter={"rare": "r7"}), STRING, ITEMS // VALUES),
     Asked("namespaces", lambda s: s.list_namespaces(), "namespace_path", 100 + EXPIRED),
     Asked("namespaces cut", lambda s: s.list_namespaces(max_depth=1), "namespace_path", 3 + EXPIRED),
     Asked("namespaces below", lambda s: s.list_namespaces(prefix=("team",)), "namespace_path", 100 + EXPIRED),
@@ -280,7 +279,7 @@ READS = [
         "namespaces by end", lambda s: s.list_namespaces(suffix=("u7",)), "namespace_path_reversed", 1 + PAGE
     ),
     Asked("words in one", lambda s: s.search(USER, query="common"), "item_in_namespace", ITEMS // 2 // USERS),
-    Asked("words in all", lambda s: s.search((), query="w5"), "item_terms", SCANNED),
+    Asked("words in all", lambda s: s.search((), query="w5"), "item_terms", HOLDERS),
     Asked("vectors in one", by_vector(USER), "item_in_namespace", ITEMS // 2 // USERS),
     Asked("vectors in half", by_vector(BIG), "vector_hnsw_cosine", 10 * PAGE),
     Asked("vectors in all", by_vector(()), "vector_hnsw_cosine", 10 * PAGE),
@@ -294,12 +293,22 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize("asked", [*READS, *WRITES], ids=lambda asked: asked.name)
-def test_an_index_answers_and_few_items_are_looked_at(store: Store, asked: Asked) -> None:
-    done = plans(store, asked.act)
-    assert asked.index in set().union(*(plan.indexes for plan in done)), asked.name
+def check(asked: Asked, done: list[Plan]) -> None:
+    assert asked.by in set().union(*(plan.indexes for plan in done)), asked.name
     for plan in done:
         assert plan.rows <= asked.most, plan.statement
+
+
+@pytest.mark.parametrize("asked", READS, ids=lambda asked: asked.name)
+def test_an_index_answers_a_read_and_few_items_are_looked_at(store: Store, asked: Asked) -> None:
+    # Once before, since how many words there are at all is counted for the first search.
+    asked.act(store)
+    check(asked, plans(store, asked.act))
+
+
+@pytest.mark.parametrize("asked", WRITES, ids=lambda asked: asked.name)
+def test_an_index_leads_a_write_to_what_it_changes(store: Store, asked: Asked) -> None:
+    check(asked, plans(store, asked.act))
 
 
 def test_a_range_of_an_undeclared_key_does_look_at_all(store: Store) -> None:

@@ -98,3 +98,7 @@ def test_what_isolation_a_database_defaults_to_does_not_matter(watch: Watch, lev
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(put, range(30)))
         assert store.count(()) == 32
+        # Whether an item is the last of its namespace is asked after a lock, and not before others committed.
+        database = store._items._db  # type: ignore[attr-defined]  # of Postgres
+        shown = database.write(lambda session: session.fetch("show transaction_isolation"), repeats=True)
+        assert shown == [("read committed",)]

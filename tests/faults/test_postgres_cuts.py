@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
 from typing import Any
 
 import pytest
 from psycopg_pool import ConnectionPool
 
-from stateroom.drivers.sql import refreshes
 from stateroom.errors import Unavailable
 from stateroom.stores.operations import DeleteItem, PutItem
 from stateroom.stores.postgres import PostgresStore
@@ -211,6 +209,19 @@ def test_who_finds_no_free_connection_in_time_is_told_so_and_it_passes(
     assert item.value == {"n": 2}
 
 
+def test_who_waits_for_a_connection_waits_once(watch: Watch) -> None:
+    uri = named(watch.uri, watch.name)
+    with (
+        ConnectionPool(uri, open=True, min_size=1, max_size=1, timeout=0.1) as pool,
+        PostgresStore.from_pool(pool, schema=watch.name) as store,
+        pool.connection(),
+    ):
+        before = pool.get_stats()["requests_num"]
+        with pytest.raises(Unavailable):
+            store.get(N, "k")
+        assert pool.get_stats()["requests_num"] == before + 1
+
+
 def test_a_cancelled_call_leaves_the_pool_whole(one: PostgresStore, watch: Watch) -> None:
     async def cancel() -> None:
         with watch.holding("select from {}.item for update"):
@@ -229,23 +240,3 @@ def test_a_cancelled_call_leaves_the_pool_whole(one: PostgresStore, watch: Watch
     assert item is not None
     assert item.value == {"n": 3}
     assert len(watch.sessions()) == 1
-
-
-def test_a_store_that_is_closed_while_a_refresh_is_written_stays_closed(
-    one: PostgresStore, watch: Watch, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(refreshes, "FLUSH_SECONDS", 0.0)
-    one.put(N, "k", {}, ttl=60)
-    with watch.holding("select from {}.item for update"):
-        refreshed = one.get(N, "k", refresh_ttl=True)
-        assert refreshed is not None
-        until(watch.waiting)
-        closing = threads.submit(one.close)
-    closing.result()
-    until(lambda: not watch.sessions())
-    assert watch.execute("select expires_at from {}.item") == [(micros(refreshed.expires_at),)]
-
-
-def micros(moment: datetime | None) -> int:
-    assert moment is not None
-    return round(moment.timestamp() * 1_000_000)

@@ -97,6 +97,39 @@ def test_A07_a_store_opened_in_one_loop_is_used_and_closed_in_others(watch: Watc
     until(lambda: not watch.sessions())
 
 
+def test_A38_a_hundred_callers_at_once_share_two_connections(watch: Watch) -> None:
+    async def call(store: PostgresStore, number: int) -> None:
+        await store.aput(N, f"{number}", {"text": "tide"})
+        assert await store.aget(N, f"{number}") is not None
+        assert await store.asearch(N, query="tides", mode="text", limit=1)
+
+    async def calls(store: PostgresStore) -> None:
+        await asyncio.gather(*(call(store, number) for number in range(100)))
+
+    pool = {"min_size": 1, "max_size": 2}
+    with PostgresStore(named(watch.uri, watch.name), schema=watch.name, pool=pool) as store:
+        with ThreadPoolExecutor(20) as threads:
+            waiting = threads.submit(asyncio.run, calls(store))
+            list(threads.map(lambda number: store.put(N, f"sync {number}", {}), range(100)))
+            waiting.result()
+        assert store.count(()) == 200
+        assert len(watch.sessions()) <= 2
+
+
+def test_a_pool_is_made_with_the_options_given_and_refused_with_others(watch: Watch) -> None:
+    uri = named(watch.uri, watch.name)
+    with PostgresStore.from_conn_string(uri, pool_config={"min_size": 12}, schema=watch.name) as store:
+        store.put(N, "k", {})
+        until(lambda: len(watch.sessions()) == 12)
+    kwargs = {"row_factory": dict_row, "autocommit": False, "prepare_threshold": 0}
+    with PostgresStore(uri, pool={"kwargs": kwargs, "max_size": 2}, schema=watch.name) as store:
+        assert store.get(N, "k") is not None
+    for wrong in ({"max_size": 0}, {"maxsize": 3}, {"min_size": 3, "max_size": 2}):
+        with pytest.raises(Misconfigured, match="pool: ") as raised:
+            PostgresStore(uri, pool=wrong, schema=watch.name).setup()
+        assert raised.value.field == "pool"
+
+
 POOLS: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "autocommit": {"autocommit": True},

@@ -39,7 +39,12 @@ VECTORS: Options = (
 
 
 class ForeignMachine(StoreMachine):
-    """Asks for nothing by ``index``: a foreign store does not tell how an item was indexed."""
+    """Asks for nothing by ``index``: a foreign store does not tell how an item was indexed.
+
+    Callers who are gathered are kept in order for each item, not for what a search sees of them.
+    """
+
+    batches_of_concurrent_callers = None  # type: ignore[assignment]  # so it is no rule here
 
     @override
     def _possible(self, operation: Asked) -> Asked:

@@ -34,6 +34,59 @@ def test_embed_with_path(how):
     assert how == "not at all"
 """
 
+ADDRESS = """
+import pytest
+DEFAULT_URI = "postgresql://localhost:1/nowhere"
+
+@pytest.fixture
+def address():
+    return DEFAULT_URI
+"""
+HEAD = """
+from langgraph.store.postgres import AsyncPostgresStore, PostgresStore
+from swap import POSTGRES_EXPECTED
+from tests.conftest import DEFAULT_URI
+
+RAISES = {expected.test: expected.raises for expected in POSTGRES_EXPECTED}
+"""
+ON_POSTGRES = """
+EXPIRE = "update store set expires_at = now() - interval '1 minute' where prefix = %s and key = %s"
+
+def test_on_ours(address):
+    assert address == DEFAULT_URI
+    with PostgresStore.from_conn_string(DEFAULT_URI, pipeline=True, ttl={"default_ttl": 60}) as store:
+        for key in "kl":
+            store.put(("a", "b"), key, {})
+        with store._cursor() as cursor:
+            cursor.execute(EXPIRE, ("a.b", "k"))
+        assert store.get(("a", "b"), "k") is None
+        assert store.get(("a", "b"), "l") is not None
+"""
+ON_POSTGRES_ASYNC = """
+async def test_on_ours(address):
+    assert address == DEFAULT_URI
+    async with AsyncPostgresStore.from_conn_string(DEFAULT_URI) as store:
+        await store.setup()
+        await store.aput(("c",), "k", {}, ttl=60)
+        async with store._cursor() as cursor:
+            await cursor.execute("select * from store where expires_at > now() and prefix = 'c'")
+            assert (await cursor.fetchone())["key"] == "k"
+"""
+
+
+def checkout_of_postgres(folder: Path) -> Path:
+    """Write a checkout of tests that want a server."""
+    suite = SUITES["postgres"]
+    tests = folder / suite.library / "tests"
+    tests.mkdir(parents=True)
+    (tests / "__init__.py").touch()
+    (tests / "conftest.py").write_text(ADDRESS)
+    for file, own in zip(suite.files, (ON_POSTGRES, ON_POSTGRES_ASYNC), strict=True):
+        listed = [each.test for each in suite.expected if each.test.startswith(file)]
+        fail = [f"def {test.rpartition('::')[2]}():\n    raise RAISES[{test!r}]\n" for test in listed]
+        (folder / suite.library / file).write_text(HEAD + own + "".join(fail))
+    return folder
+
 
 def checkout(folder: Path, tests: str) -> Path:
     """Write a checkout whose one test file holds ``tests``."""
@@ -67,6 +120,13 @@ def test_a_run_fails_for_a_test_that_is_skipped(tmp_path: Path) -> None:
 
 def test_a_run_fails_for_a_listed_test_that_is_not_there(tmp_path: Path) -> None:
     assert run(checkout(tmp_path, GOOD), "memory", []) == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_run_on_postgres_has_a_server_at_the_address_of_the_tests(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(checkout_of_postgres(tmp_path), "postgres", []) == 0
+    assert capfd.readouterr().out.count("failed as expected, 1 passed\n") == 2
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import inspect
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -23,6 +20,7 @@ from langgraph.store.base.embed import EmbeddingsLambda
 from numpy.typing import NDArray
 
 from stateroom.errors import InvalidValue, Misconfigured
+from stateroom.importing import find_module, load_named
 from stateroom.search.index_config import LOCAL, IndexSettings, check_known_dims
 from stateroom.search.local import LocalEmbeddings
 
@@ -235,60 +233,17 @@ def _resolved(embed: str) -> object:
     """Load the embedder that a string names."""
     if embed == LOCAL:
         return LocalEmbeddings()
-    place, _, name = embed.rpartition(":")
-    if place.endswith(".py"):
-        return _attribute(_file(Path(place)), name, embed)
+    if embed.rpartition(":")[0].endswith(".py"):
+        return load_named(embed, base=Path(), field="index.embed")
     place, _, name = embed.partition(":")
     if not place or not name or embed.endswith(".py"):
         raise Misconfigured(
             f'index.embed {embed!r} must be "local", "provider:model", "module:name" or "./file.py:name"',
             field="index.embed",
         )
-    module = _module(place) if name.isidentifier() else None
+    module = find_module(place, field="index.embed") if name.isidentifier() else None
     # Many a provider has a Python package of its name, without an attribute that is called as its models.
     return getattr(module, name) if hasattr(module, name) else _langchain(embed, module)
-
-
-def _attribute(module: ModuleType, name: str, embed: str) -> object:
-    if not hasattr(module, name):
-        raise Misconfigured(
-            f"index.embed {embed!r}: {module.__file__} has no attribute {name!r}", field="index.embed"
-        )
-    return getattr(module, name)
-
-
-def _file(path: Path) -> ModuleType:
-    """Run a Python file, named from the working directory, as a module."""
-    path = path.expanduser().resolve()
-    name = f"stateroom_embed_{digest(str(path)).hex()}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise Misconfigured(f"index.embed: there is no file {path}", field="index.embed")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise Misconfigured(
-            f"index.embed: {path} failed to load: {type(error).__name__}: {error}", field="index.embed"
-        ) from error
-    return module
-
-
-def _module(name: str) -> ModuleType | None:
-    """Import a module, or return None if there is none of that name."""
-    try:
-        found = importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        found = False
-    try:
-        return importlib.import_module(name) if found else None
-    except Exception as error:
-        raise Misconfigured(
-            f"index.embed: the module {name} failed to load: {type(error).__name__}: {error}",
-            field="index.embed",
-        ) from error
 
 
 def _langchain(embed: str, module: ModuleType | None) -> object:

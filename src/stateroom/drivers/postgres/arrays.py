@@ -8,12 +8,11 @@ from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
-import psycopg
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from typing_extensions import override
 
-__all__ = ["Sent", "bigints", "byteas", "doubles", "integers", "texts", "uuids"]
+__all__ = ["Sent", "SentDumper", "bigints", "byteas", "doubles", "integers", "texts", "uuids"]
 
 _HEAD: Final = Struct("!iiIii")
 _LENGTH: Final = Struct("!i")
@@ -30,7 +29,7 @@ class Sent:
         self.data = data
 
 
-class _SentDumper(Dumper):
+class SentDumper(Dumper):
     """Hands a ``Sent`` over as it is."""
 
     format = Format.BINARY
@@ -39,9 +38,6 @@ class _SentDumper(Dumper):
     @override
     def dump(self, obj: Sent) -> bytes:
         return obj.data
-
-
-psycopg.adapters.register_dumper(Sent, _SentDumper)
 
 
 def bigints(numbers: Sequence[int | None]) -> Sent:

@@ -9,7 +9,7 @@ from stateroom.contract.items import Delete, Get, Operation, Put, Search
 from stateroom.drivers.postgres.finding import is_simple
 from stateroom.model.namespace import Namespace
 
-__all__ = ["Kind", "kind_of", "trips"]
+__all__ = ["Kind", "is_conditional", "kind_of", "trips"]
 
 Kind = Literal["gets", "puts", "listings", "each alone"]
 Batch = Sequence[Operation]
@@ -47,13 +47,20 @@ def kind_of(batches: Sequence[Batch]) -> Kind:
     return kinds.pop()
 
 
+def is_conditional(operation: Operation) -> bool:
+    """Tell whether an operation writes only if the item is as its caller thinks."""
+    if isinstance(operation, Put):
+        return operation.if_absent or operation.if_revision is not None
+    return isinstance(operation, Delete) and operation.if_revision is not None
+
+
 def _kind(batch: Batch) -> Kind:
     if all(type(operation) is Get for operation in batch):
         return "gets"
     if len(batch) != 1:
         return "each alone"
     (operation,) = batch
-    if isinstance(operation, Put) and not operation.if_absent and operation.if_revision is None:
+    if isinstance(operation, Put) and not is_conditional(operation):
         return "puts"
     return "listings" if isinstance(operation, Search) and is_simple(operation) else "each alone"
 

@@ -10,8 +10,10 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final
+
+import psycopg
 
 from stateroom.drivers.postgres.nearest import ORDER, Target, best_of_items
 from stateroom.drivers.postgres.pgvector import Dialect, encoded
@@ -40,7 +42,7 @@ ATTEMPTS = 2
 LOOKED_MAX = 500
 """Vectors that the index is asked for at most; an exact search answers a page that needs more."""
 
-EF_MARGIN = 80
+EF_MARGIN = 75
 EF_STEP = 50
 EF_MOST = 1_000
 """Candidates that a search in the index keeps: so many more than it is asked for, in steps, and at most."""
@@ -232,7 +234,8 @@ def _memory(session: Session) -> Iterator[None]:
         "(select s.setting::bigint from pg_settings s where s.name = 'maintenance_work_mem')"
     )
     wanted = min(size, BUILD_KIB_MAX)
-    if wanted <= setting:
+    # Behind a pooler a setting would stay with a connection that others get.
+    if wanted <= setting or not session.prepares:
         yield
         return
     session.script(f"set maintenance_work_mem = '{wanted}kB'")
@@ -249,7 +252,8 @@ def _progress(connect: Connect, name: str) -> Iterator[None]:
 
     def watch() -> None:
         while not done.wait(PROGRESS_SECONDS):
-            with connect() as session:
+            # Somebody else may have the last connection; the building does not depend on this.
+            with suppress(psycopg.Error), connect() as session:
                 for phase, percent, tuples in session.fetch(_PROGRESS):
                     _log.info("building the index %s: %s, %.0f %%, %d vectors", name, phase, percent, tuples)
 

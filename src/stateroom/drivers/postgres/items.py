@@ -30,7 +30,7 @@ from stateroom.drivers.postgres.declared import DeclaredKeys
 from stateroom.drivers.postgres.errors import NO_CONNECTION, is_homeless
 from stateroom.drivers.postgres.expiries import Expiries
 from stateroom.drivers.postgres.finding import find, find_in_namespaces, is_simple
-from stateroom.drivers.postgres.grouping import kind_of, trips
+from stateroom.drivers.postgres.grouping import is_conditional, kind_of, trips
 from stateroom.drivers.postgres.namespaces import list_namespaces
 from stateroom.drivers.postgres.ranking import Asked, Ranking
 from stateroom.drivers.postgres.rows import Changed, address_of, get_all, records_of
@@ -38,7 +38,7 @@ from stateroom.drivers.postgres.scope import Scope, count
 from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.text import TextIndex
 from stateroom.drivers.postgres.timing import Timing
-from stateroom.drivers.postgres.upkeep import Upkeep
+from stateroom.drivers.postgres.upkeep import ANALYZE_GROWTH, ANALYZE_LEAST, Upkeep, analyze_if_grown
 from stateroom.drivers.postgres.vectors import Vectors
 from stateroom.drivers.postgres.where import Condition, where
 from stateroom.drivers.postgres.writing import (
@@ -115,6 +115,8 @@ class PostgresItems(Items):
         self._upkeep = Upkeep(self._keep_up)
         self._known: set[Namespace] = set()
         self._emptied: set[int] = set()
+        self._latest = 0
+        self._analyzed = ANALYZE_LEAST // ANALYZE_GROWTH
         self._threads = ThreadPoolExecutor(self._async_threads, thread_name_prefix="stateroom-postgres")
 
     @override
@@ -242,7 +244,7 @@ class PostgresItems(Items):
             return list(self.get_all(batch))  # type: ignore[arg-type]  # as just checked
         if not any(isinstance(operation, Put | Delete) for operation in batch):
             return self._read(batch)
-        repeats = not any(_is_conditional(operation) for operation in batch)
+        repeats = not any(is_conditional(operation) for operation in batch)
         puts = [operation for operation in batch if isinstance(operation, Put)]
         results = self._at_home(puts, lambda: self._write(batch, repeats))
         self._upkeep.note(len(batch))
@@ -298,6 +300,7 @@ class PostgresItems(Items):
         records = put_all(session, self._text, operations)
         if self._vectors is not None:
             self._vectors.write(session, operations, records)
+        self._latest = max(self._latest, records[-1].revision)
         return records
 
     def _at_home(self, puts: Sequence[Put], act: Callable[[], T]) -> T:
@@ -376,14 +379,11 @@ class PostgresItems(Items):
         if emptied:
             self._db.write(lambda session: forget_empty(session, emptied), repeats=True)
             self._emptied.difference_update(emptied)
+        if self._latest > ANALYZE_GROWTH * self._analyzed:
+            self._analyzed = self._latest
+            self._db.read(analyze_if_grown)
         if self._vectors is not None:
             self._vectors.keep_up(self._db)
-
-
-def _is_conditional(operation: Operation) -> bool:
-    if isinstance(operation, Put):
-        return operation.if_absent or operation.if_revision is not None
-    return isinstance(operation, Delete) and operation.if_revision is not None
 
 
 def _threads(pool: ConnectionPool[Any] | Mapping[str, Any] | None) -> int:

@@ -90,7 +90,7 @@ def alone(session: Session, schema: str) -> Iterator[None]:
         with session.connection.transaction():
             session.execute("set transaction isolation level read committed")
             if session.fetch("select pg_try_advisory_xact_lock(%(key)s)", {"key": number}) == [(True,)]:
-                # By the simple protocol, which ends the portal of the statement before, and its snapshot.
+                # It also ends the statement before, whose snapshot would last as long as the transaction.
                 session.script("set local idle_in_transaction_session_timeout = 0")
                 yield
                 return

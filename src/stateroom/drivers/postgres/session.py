@@ -10,6 +10,7 @@ import psycopg
 from psycopg.pq import Format
 from psycopg.rows import tuple_row
 
+from stateroom.drivers.postgres.arrays import Sent, SentDumper
 from stateroom.drivers.postgres.timing import Timing
 
 __all__ = ["CLOCK", "LIVE", "NOW", "Session"]
@@ -41,7 +42,7 @@ class Session:
     planned anew with them, since a plan for any filter and any range is a plan for none.
     """
 
-    __slots__ = ("_cursor", "_prepares", "_schema", "_timing", "connection")
+    __slots__ = ("_cursor", "_schema", "_timing", "connection", "prepares")
 
     def __init__(
         self, connection: psycopg.Connection[Any], schema: str, timing: Timing, *, prepares: bool
@@ -50,9 +51,11 @@ class Session:
         # Not connection.cursor: the connection may come from a pool that makes cursors of another kind.
         self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
         self._cursor.format = Format.BINARY
+        # A pool's connection may be older than the registration of this class.
+        self._cursor.adapters.register_dumper(Sent, SentDumper)
         self._schema = schema
         self._timing = timing
-        self._prepares = prepares
+        self.prepares = prepares
 
     def fetch(
         self, sql: str, parameters: Mapping[str, Any] = _NONE, *, prepared: bool = False
@@ -68,7 +71,7 @@ class Session:
         if "%(now)s" in sql:
             parameters = {**parameters, "now": self._timing.parameter}
         return self._cursor.execute(
-            _spelled(sql, self._schema), parameters, prepare=prepared and self._prepares
+            _spelled(sql, self._schema), parameters, prepare=prepared and self.prepares
         )
 
     def script(self, sql: str) -> None:

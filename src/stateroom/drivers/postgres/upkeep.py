@@ -6,14 +6,39 @@ import logging
 import threading
 from collections.abc import Callable
 
+from stateroom.drivers.postgres.session import Session
 from stateroom.errors import StateroomError
 
-__all__ = ["Upkeep"]
+__all__ = ["ANALYZE_GROWTH", "ANALYZE_LEAST", "Upkeep", "analyze_if_grown"]
+
+ANALYZE_GROWTH = 4
+"""How many times as many items as Postgres knows of there must be before it is told to look again."""
+
+COUNTED_MAX = 100_000
+"""Items that are counted for that; more have been looked at by Postgres itself long ago."""
+
+ANALYZE_LEAST = 1_000
+"""Puts before which nobody looks at that."""
 
 WRITES_BETWEEN = 512
 """Writes of this process after which it does the upkeep."""
 
 _log = logging.getLogger(__name__)
+
+
+def analyze_if_grown(session: Session) -> None:
+    """Have Postgres look how large the tables are, if what it knows is from when they were much smaller.
+
+    It does so by itself within a minute or so; meanwhile connections would keep plans of empty tables.
+    """
+    ((known, there),) = session.fetch(
+        "select c.reltuples::bigint, (select count(*) from (select 1 from stateroom.item limit %(some)s) i) "
+        "from pg_class c where c.oid = 'stateroom.item'::regclass",
+        {"some": COUNTED_MAX},
+    )
+    if there > ANALYZE_GROWTH * max(known, 0):
+        session.script("analyze stateroom.item")
+        session.script("analyze stateroom.namespace")
 
 
 class Upkeep:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -80,20 +80,16 @@ _DROP: Final = "drop table stateroom.vector"
 
 _FORGET_OLD = """
 delete from stateroom.vector v
-using unnest(%(addresses)s::uuid[], %(revisions)s::bigint[]) w(address, revision)
-where v.address = w.address and v.revision <> w.revision
+where v.address = any(%(addresses)s::uuid[]) and v.revision <> all(%(revisions)s::bigint[])
 """
 
 _WRITE = f"""
 with old as ({_FORGET_OLD})
 insert into stateroom.vector (revision, updated_at, address, ordinal, indexed, digest, embedding)
-select w.revision, w.updated_at, w.address, e.ordinal, e.indexed, e.digest, e.embedding
-from unnest(
-    %(places)s::integer[], %(ordinals)s::integer[], %(indexed)s::boolean[], %(digests)s::bytea[],
-    %(embeddings)s::{{type}}[]
-) e(place, ordinal, indexed, digest, embedding)
-join unnest(%(addresses)s::uuid[], %(revisions)s::bigint[], %(times)s::bigint[])
-    with ordinality w(address, revision, updated_at, place) on w.place = e.place
+select * from unnest(
+    %(of_revisions)s::bigint[], %(times)s::bigint[], %(of_addresses)s::uuid[], %(ordinals)s::integer[],
+    %(indexed)s::boolean[], %(digests)s::bytea[], %(embeddings)s::{{type}}[]
+)
 """  # constants only
 
 _KNOWN = """
@@ -188,22 +184,28 @@ class Vectors:
 
     def write(self, session: Session, operations: Sequence[Put], records: Sequence[Record]) -> None:
         """Replace the vectors of items that were just put, in the same transaction."""
-        places = [n for n, operation in enumerate(operations, 1) for _ in operation.vectors]
+        addresses = [address_of(record.namespace, record.key) for record in records]
         parameters: dict[str, Any] = {
-            "addresses": uuids(address_of(record.namespace, record.key) for record in records),
+            "addresses": uuids(addresses),
             "revisions": bigints([record.revision for record in records]),
         }
-        if not places:
+        each = [
+            (address, record, ordinal, embedded)
+            for address, record, operation in zip(addresses, records, operations, strict=True)
+            for ordinal, embedded in enumerate(operation.vectors)
+        ]
+        if not each:
             session.execute(_FORGET_OLD, parameters, prepared=True)
             return
-        embedded = [each for operation in operations for each in operation.vectors]
-        numbers = rounded(np.array([each.vector for each in embedded]), self._settings.vector_type)
+        vectors = np.array([embedded.vector for *_, embedded in each])
+        numbers = rounded(vectors, self._settings.vector_type)
         parameters |= {
-            "times": bigints([record.updated_at for record in records]),
-            "places": integers(places),
-            "ordinals": integers([n for operation in operations for n in range(len(operation.vectors))]),
+            "of_addresses": uuids(address for address, *_ in each),
+            "of_revisions": bigints([record.revision for _, record, *_ in each]),
+            "times": bigints([record.updated_at for _, record, *_ in each]),
+            "ordinals": integers([ordinal for *_, ordinal, _ in each]),
             "indexed": [self._indexed if row.any() else None for row in numbers],
-            "digests": byteas(each.digest for each in embedded),
+            "digests": byteas(embedded.digest for *_, embedded in each),
             "embeddings": encoded_array(numbers, self._dialect.oid),
         }
         session.execute(_WRITE.format(type=self._dialect.type), parameters, prepared=True)
@@ -326,7 +328,9 @@ class Vectors:
         """Create the extension."""
         statement = "create extension if not exists vector"
         try:
-            session.script(statement)
+            # Who creates it at the same moment makes it fail, "if not exists" or not.
+            with suppress(errors.UniqueViolation, errors.DuplicateObject):
+                session.script(statement)
         except errors.InsufficientPrivilege as error:
             raise Misconfigured(
                 "index.embed needs pgvector, and this user may not create the extension: let a superuser "

@@ -261,8 +261,7 @@ def refresh(session: Session, expiries: dict[tuple[UUID, int], int]) -> None:
     session.execute(
         "update stateroom.item i set expires_at = w.expires_at "
         "from unnest(%(addresses)s::uuid[], %(revisions)s::bigint[], %(expiries)s::bigint[]) "
-        "w(address, revision, expires_at) where i.address = w.address and i.revision = w.revision "
-        "and i.expires_at is not null",
+        "w(address, revision, expires_at) where i.address = w.address and i.revision = w.revision",
         {
             "addresses": uuids(address for address, _ in expiries),
             "revisions": bigints([revision for _, revision in expiries]),
