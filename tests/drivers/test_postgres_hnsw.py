@@ -71,14 +71,14 @@ def test_the_upkeep_moves_many_vectors_into_the_index(opens: Opens, monkeypatch:
     monkeypatch.setattr(vectors, "MERGE_VECTORS", 6)
     memory = opens(hnsw=True)
     memory.put_all([item(f"k{n}", [1, n, 0, 0]) for n in range(19)])
-    memory.vectors.keep_up(memory.db)
+    memory.vectors.keep_up(memory.db, lambda: True)
     assert memory.delta() == 19
     memory.put("one more", [1, 1, 1, 1])
-    memory.vectors.keep_up(memory.db)
+    memory.vectors.keep_up(memory.db, lambda: True)
     assert memory.delta() == 0
     without = opens()
     without.put_all([item(f"l{n}", [1, n, 0, 0]) for n in range(30)])
-    without.vectors.keep_up(without.db)
+    without.vectors.keep_up(without.db, lambda: True)
     assert memory.delta() == 30
 
 

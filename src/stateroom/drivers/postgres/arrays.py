@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+import psycopg
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 from typing_extensions import override
@@ -38,6 +39,9 @@ class SentDumper(Dumper):
     @override
     def dump(self, obj: Sent) -> bytes:
         return obj.data
+
+
+psycopg.adapters.register_dumper(Sent, SentDumper)
 
 
 def bigints(numbers: Sequence[int | None]) -> Sent:

@@ -33,7 +33,7 @@ Pool = ConnectionPool[psycopg.Connection[Any]]
 ATTEMPTS = 8
 """How often a transaction is tried that Postgres undid because of another one."""
 
-PAUSE_SECONDS = 0.002
+PAUSE_SECONDS = 0.01
 """About how long to wait before the second attempt; the wait doubles with each."""
 
 POOL_OPTIONS: Final[Mapping[str, Any]] = {

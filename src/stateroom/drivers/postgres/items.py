@@ -201,7 +201,7 @@ class PostgresItems(Items):
             return len(swept)
 
         freed = self._db.write(work, repeats=True)
-        self._keep_up()
+        self._forget_emptied()
         return freed
 
     def _is_prepared(self, session: Session) -> bool:
@@ -373,17 +373,21 @@ class PostgresItems(Items):
     def _write_expiries(self, work: Callable[[Session], None]) -> None:
         self._db.write_statement(work, repeats=True)
 
-    def _keep_up(self) -> None:
-        """Do what puts and deletes leave undone."""
+    def _forget_emptied(self) -> None:
+        """Remove namespaces from which the last item may have gone."""
         emptied = list(self._emptied)
         if emptied:
             self._db.write(lambda session: forget_empty(session, emptied), repeats=True)
             self._emptied.difference_update(emptied)
+
+    def _keep_up(self) -> None:
+        """Do what puts and deletes leave undone."""
+        self._forget_emptied()
         if self._latest > ANALYZE_GROWTH * self._analyzed:
             self._analyzed = self._latest
             self._db.read(analyze_if_grown)
         if self._vectors is not None:
-            self._vectors.keep_up(self._db)
+            self._vectors.keep_up(self._db, lambda: self._upkeep.goes_on)
 
 
 def _threads(pool: ConnectionPool[Any] | Mapping[str, Any] | None) -> int:

@@ -49,6 +49,12 @@ class Upkeep:
         self._lock = threading.Lock()
         self._writes = 0
         self._thread: threading.Thread | None = None
+        self._finishing = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what is being done may go on; nobody waits for all of it when a store is closed."""
+        return not self._finishing
 
     def note(self, writes: int) -> None:
         """Count writes, and begin the upkeep when it is time."""
@@ -61,10 +67,12 @@ class Upkeep:
             self._thread.start()
 
     def finish(self) -> None:
-        """Wait for what is being done."""
+        """Have what is being done end soon, and wait for that."""
+        self._finishing = True
         thread = self._thread
         if thread is not None:
             thread.join()
+        self._finishing = False
 
     def _run(self) -> None:
         try:

@@ -38,6 +38,9 @@ __all__ = ["Vectors"]
 MERGE_FROM = 1_000
 """Vectors outside the HNSW index from which the upkeep moves them in."""
 
+ORPHANS_LOOKED = 1_024
+"""Vectors that the upkeep looks at for whether an item still has them, twice as many as are put meanwhile."""
+
 MERGE_VECTORS = 50
 """Vectors that one statement moves into the HNSW index, at some milliseconds each."""
 
@@ -141,6 +144,7 @@ class Vectors:
         self._known_dialect: Dialect | None = None
         self._indexed = not settings.hnsw
         self._has_several = False
+        self._looked_up_to = 0
 
     @property
     def _dialect(self) -> Dialect:
@@ -250,11 +254,19 @@ class Vectors:
         )
         return dict(rows)
 
-    def keep_up(self, database: Database) -> None:
-        """Move vectors into the HNSW index once many are outside."""
+    def keep_up(self, database: Database, goes_on: Callable[[], bool]) -> None:
+        """Remove a few vectors without an item, and move those outside the HNSW index in once they are many.
+
+        That takes long; it ends early when ``goes_on`` says so.
+        """
+        after = self._looked_up_to
+        swept = database.write_statement(
+            lambda session: self.sweep_orphans(session, after, ORPHANS_LOOKED), repeats=True
+        )
+        self._looked_up_to = swept or 0
         if not self._settings.hnsw or database.read(hnsw.delta_size) < MERGE_FROM:
             return
-        while self._merge(database) == MERGE_VECTORS:
+        while goes_on() and self._merge(database) == MERGE_VECTORS:
             pass
 
     def sweep_orphans(self, session: Session, after: int, limit: int) -> int | None:
