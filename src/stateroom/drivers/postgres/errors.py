@@ -13,7 +13,7 @@ from stateroom.errors import LimitExceeded, Misconfigured, StateroomError, Unava
 
 __all__ = [
     "NO_CONNECTION",
-    "is_homeless",
+    "Homeless",
     "is_lost",
     "is_pooler_mixup",
     "is_rolled_back",
@@ -47,6 +47,10 @@ _REFUSED: Final = re.compile(
 """What servers and poolers say to who may not come in; such errors carry no code."""
 
 
+class Homeless(Unavailable):
+    """A put did not find the row of its namespace, which was empty and has been removed."""
+
+
 def is_lost(error: BaseException) -> bool:
     """Tell whether the connection is gone, so that another one may do."""
     if isinstance(error, _LOST):
@@ -66,11 +70,6 @@ def is_rolled_back(error: BaseException) -> bool:
 def is_pooler_mixup(error: BaseException) -> bool:
     """Tell whether a prepared statement was lost between a pooler's connections."""
     return isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement)
-
-
-def is_homeless(error: BaseException) -> bool:
-    """Tell whether a put did not find the row of its namespace."""
-    return isinstance(error, errors.NotNullViolation) and error.diag.column_name == "namespace_id"
 
 
 def raise_ours(error: Exception) -> NoReturn:
@@ -101,6 +100,8 @@ def translation(error: Exception) -> Exception:
         )
     if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName):
         return Misconfigured(f"schema: the tables are gone ({text}); run setup()", field="schema")
+    if isinstance(error, errors.NotNullViolation) and error.diag.column_name == "namespace_id":
+        return Homeless()
     if isinstance(error, errors.ProgramLimitExceeded | errors.StatementTooComplex):
         return LimitExceeded(f"this is more than Postgres takes: {text}")
     if is_lost(error) or is_rolled_back(error) or isinstance(error, psycopg.OperationalError):

@@ -21,16 +21,10 @@ SHORT_OFFSET = 100
 """Items that a page may pass over together with their values."""
 
 WALK_FACTOR = 16
-"""Items of everybody that a walk looks at for each one wanted, before the scope is sorted instead."""
+"""Items of everybody that a first walk looks at for each one wanted."""
 
 WALK_START = 1_024
-"""Items of everybody that a walk looks at beyond those."""
-
-FILTER_WALK_MAX = 4_096
-"""Items of everybody up to which a page that a filter admits is looked for in a walk."""
-
-FILTER_WALK_SLACK = 4
-"""How many times as many a walk with a filter looks at as should do by the planner's estimate."""
+"""Items of everybody that a first walk looks at beyond those."""
 
 LATEST: Final = "order by i.updated_at desc, i.revision desc"
 """The order without a query."""
@@ -125,22 +119,26 @@ def find(
     wanted = _Wanted(scope, condition or _ANY, limit, offset)
     if scope.single is not None or (scope.is_all and condition is None):
         return _straight(session, wanted)
-    if condition is not None:
-        return records_of(session, _filtered(session, wanted))
-    if not scope.is_wide:
+    if scope.is_wide:
+        return records_of(session, _chosen(session, wanted))
+    if condition is None:
         return records_of(session, _merged(session, wanted))
-    walked = _walked(session, wanted, WALK_FACTOR * wanted.need + WALK_START)
-    return records_of(session, _page(session, wanted, _UNINDEXED) if walked is None else walked)
+    return records_of(session, _page(session, wanted, _UNINDEXED))
 
 
-def _filtered(session: Session, wanted: _Wanted) -> list[Found]:
-    """Walk where the matches should soon be met, and otherwise find all of them and sort."""
-    walked = None
-    if wanted.scope.is_wide:
-        expected = wanted.need / estimate(session, wanted.scope, wanted.condition).share
-        walk = round(FILTER_WALK_SLACK * expected) + wanted.need
-        walked = _walked(session, wanted, walk) if walk <= FILTER_WALK_MAX else None
-    return _page(session, wanted, _UNINDEXED) if walked is None else walked
+def _chosen(session: Session, wanted: _Wanted) -> list[Found]:
+    """Walk everybody's latest as long as that is not the longer way, and sort all that matches otherwise."""
+    if wanted.condition is _ANY:
+        walked = _walked(session, wanted, WALK_FACTOR * wanted.need + WALK_START)
+        if walked is not None:
+            return walked
+    estimated = estimate(session, wanted.scope, wanted.condition)
+    if wanted.need <= estimated.matching * estimated.share:
+        # To look at as many as there are to be sorted at most doubles the time, should it be in vain.
+        walked = _walked(session, wanted, estimated.matching + wanted.need)
+        if walked is not None:
+            return walked
+    return _page(session, wanted, _UNINDEXED)
 
 
 def _straight(session: Session, wanted: _Wanted) -> list[Record]:

@@ -27,7 +27,7 @@ from stateroom.contract.items import (
 )
 from stateroom.drivers.postgres.database import POOL_OPTIONS, Database
 from stateroom.drivers.postgres.declared import DeclaredKeys
-from stateroom.drivers.postgres.errors import NO_CONNECTION, is_homeless
+from stateroom.drivers.postgres.errors import NO_CONNECTION, Homeless
 from stateroom.drivers.postgres.expiries import Expiries
 from stateroom.drivers.postgres.finding import find, find_in_namespaces, is_simple
 from stateroom.drivers.postgres.grouping import is_conditional, kind_of, trips
@@ -244,9 +244,7 @@ class PostgresItems(Items):
             return list(self.get_all(batch))  # type: ignore[arg-type]  # as just checked
         if not any(isinstance(operation, Put | Delete) for operation in batch):
             return self._read(batch)
-        repeats = not any(is_conditional(operation) for operation in batch)
-        puts = [operation for operation in batch if isinstance(operation, Put)]
-        results = self._at_home(puts, lambda: self._write(batch, repeats))
+        results = self._write_at_home(batch)
         self._upkeep.note(len(batch))
         return results
 
@@ -273,17 +271,19 @@ class PostgresItems(Items):
 
         return self._db.read(work)
 
-    def _write(self, batch: Sequence[Operation], repeats: bool) -> list[Result]:
+    def _write(self, batch: Sequence[Operation], missing: Sequence[Namespace]) -> list[Result]:
         def work(session: Session) -> list[Result]:
+            if missing:
+                register(session, missing)
             results: list[Result] = []
             for run in runs(batch):
                 results += self._apply_run(session, run)
             return results
 
-        plain = self._vectors is None and len(list(runs(batch))) == 1
-        if plain and isinstance(batch[0], Put | Delete):
-            return self._db.write_statement(work, repeats=repeats)
-        return self._db.write(work, repeats=repeats)
+        repeats = not any(is_conditional(operation) for operation in batch)
+        alone = not missing and self._vectors is None and len(list(runs(batch))) == 1
+        write = self._db.write_statement if alone else self._db.write
+        return write(work, repeats=repeats)
 
     def _apply_run(self, session: Session, run: Sequence[Operation]) -> list[Result]:
         if isinstance(run[0], Put):
@@ -303,26 +303,22 @@ class PostgresItems(Items):
         self._latest = max(self._latest, records[-1].revision)
         return records
 
-    def _at_home(self, puts: Sequence[Put], act: Callable[[], T]) -> T:
-        """Do what puts items after seeing to it that their namespaces have rows."""
-        for attempt in range(HOMELESS_ATTEMPTS):
-            missing = {operation.namespace for operation in puts} - self._known
-            if missing:
-                self._register(missing)
+    def _write_at_home(self, batch: Sequence[Operation]) -> list[Result]:
+        """Apply a batch that writes, in one transaction with the rows of namespaces that are new to it."""
+        namespaces = {operation.namespace for operation in batch if isinstance(operation, Put)}
+        for _ in range(HOMELESS_ATTEMPTS):
+            missing = sorted(namespaces - self._known)
             try:
-                return act()
-            except Exception as error:
-                if not is_homeless(error) or attempt == HOMELESS_ATTEMPTS - 1:
-                    raise
+                results = self._write(batch, missing)
+            except Homeless:
+                # Somebody has removed a namespace that was empty.
                 self._known.clear()
-        raise AssertionError("the last attempt returns or raises")
-
-    def _register(self, missing: set[Namespace]) -> None:
-        ordered = sorted(missing)
-        self._db.write_statement(lambda session: register(session, ordered), repeats=True)
-        if len(self._known) + len(missing) > NAMESPACES_KNOWN:
-            self._known.clear()
-        self._known |= missing
+                continue
+            if len(self._known) + len(missing) > NAMESPACES_KNOWN:
+                self._known.clear()
+            self._known.update(missing)
+            return results
+        raise Unavailable("the namespace kept being removed: the call may be repeated")
 
     def _apply(self, session: Session, operation: Operation, *, writer: Session | None = None) -> Result:
         if isinstance(operation, Get):

@@ -24,7 +24,7 @@ __all__ = ["delete_all", "forget_empty", "put", "put_all", "refresh", "register"
 _REVISION: Final = "nextval('stateroom.revision')"
 
 _STAMP: Final = f"""
-stamp as (
+stamp as materialized (
     select greatest(
         {NOW}, (select max(updated_at) from stateroom.item),
         (select s.value::bigint from stateroom.setting s where s.name = 'updated_at')
