@@ -248,7 +248,7 @@ USER, BIG = ("user", "u7"), ("big",)
 NUMBER, STRING = key_indexes("n")[0].name, key_indexes("rare")[1].name
 WALK = finding.WALK_START + finding.WALK_FACTOR * PAGE
 # Where the planner expects matches a walk may come first, which reads the index and the row of each item.
-FILTERED = 2 * finding.FILTER_WALK_MAX
+FILTERED = 8_192
 HOLDERS = ITEMS // 997 + 1
 
 READS = [

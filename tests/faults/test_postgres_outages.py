@@ -133,6 +133,24 @@ def test_A03_a_store_made_while_the_server_is_away_works_when_it_is_there(
     until(lambda: not watch.sessions())
 
 
+def test_A03_who_waits_for_a_connection_is_served_when_the_server_is_back_however_late(
+    server: Server, watch: Watch
+) -> None:
+    options = {"max_size": 1, "timeout": 30, "reconnect_timeout": 0.01}
+    with (
+        PostgresStore(named(watch.uri, NAME), pool=options) as store,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        store.put(N, "k", {})
+        server.stop("immediate")
+        waiting = thread.submit(store.get, N, "k")
+        pool = store._items._db.open()  # type: ignore[attr-defined]  # of Postgres
+        # The pool has given up, twice at least.
+        until(lambda: pool.get_stats().get("connections_errors", 0) > 3)
+        server.start()
+        assert waiting.result() is not None
+
+
 def test_A03_refreshes_that_an_outage_kept_from_being_written_are_written_afterwards(
     server: Server, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from stateroom.stores.postgres import PostgresStore
 from tests.conftest import NewSchema
 from tests.faults.conftest import Start
 from tests.faults.programs.postgres_children import embed_index, set_up_at_once
-from tests.faults.watching import Watch, named, until
+from tests.faults.watching import Watch, named, set_to, until
 from tests.postgres.server import FAST, Server
 
 N = ("notes",)
@@ -126,7 +126,7 @@ def test_A20_who_waits_too_long_for_another_set_up_is_told_so(
 
 def test_A20_a_set_up_goes_on_where_snapshots_outlive_statements(watch: Watch) -> None:
     # The lock's transaction would then keep a snapshot, which a concurrent index build waits for.
-    uri = watch.uri + "&options=-c%20default_transaction_isolation%3Dserializable"
+    uri = set_to(watch.uri, "default_transaction_isolation", "serializable")
     with PostgresStore(uri, schema=watch.name, index_keys=KEYS) as store:
         store.put(N, "k", {"n": 1})
     assert [*indexes(watch).values()] == [True] * 4
@@ -187,7 +187,7 @@ def test_a_user_who_may_not_create_a_schema_is_told_what_to_do_and_works_after_i
 
 
 def test_where_nothing_can_be_written_reads_work_and_writes_say_why(watch: Watch) -> None:
-    uri = watch.uri + "&options=-c%20default_transaction_read_only%3Don"
+    uri = set_to(watch.uri, "default_transaction_read_only", "on")
     with pytest.raises(Unavailable, match="no writes"):
         PostgresStore(uri, schema=watch.name).setup()
     with PostgresStore(watch.uri, schema=watch.name) as owner:

@@ -124,6 +124,12 @@ def test_a_pool_is_made_with_the_options_given_and_refused_with_others(watch: Wa
     kwargs = {"row_factory": dict_row, "autocommit": False, "prepare_threshold": 0}
     with PostgresStore(uri, pool={"kwargs": kwargs, "max_size": 2}, schema=watch.name) as store:
         assert store.get(N, "k") is not None
+    # A password that is good for a moment is asked for again.
+    asked: list[dict[str, Any]] = []
+    pool = {"kwargs": lambda: asked.append(kwargs) or kwargs, "min_size": 3}
+    with PostgresStore(uri, pool=pool, schema=watch.name) as store:
+        assert store.get(N, "k") is not None
+        until(lambda: len(asked) >= 4)
     for wrong in ({"max_size": 0}, {"maxsize": 3}, {"min_size": 3, "max_size": 2}):
         with pytest.raises(Misconfigured, match="pool: ") as raised:
             PostgresStore(uri, pool=wrong, schema=watch.name).setup()

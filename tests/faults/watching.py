@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
 
-__all__ = ["Watch", "named", "until"]
+__all__ = ["Watch", "named", "set_to", "until"]
 
 EDGE_MS = 5_000
 """How long the server is given to end a session."""
@@ -17,7 +18,16 @@ EDGE_MS = 5_000
 
 def named(uri: str, name: str) -> str:
     """Return a URI under which sessions are found by a name, which is an identifier."""
-    return f"{uri}{'&' if '?' in uri else '?'}application_name={name}"
+    return _with(uri, "application_name", name)
+
+
+def set_to(uri: str, name: str, value: str) -> str:
+    """Return a URI whose sessions begin with a setting of the server's."""
+    return _with(uri, "options", quote(f"-c {name}=" + value.replace(" ", "\\ ")))
+
+
+def _with(uri: str, name: str, value: str) -> str:
+    return f"{uri}{'&' if '?' in uri else '?'}{name}={value}"
 
 
 def until(is_so: Callable[[], object]) -> None:

@@ -48,10 +48,28 @@ def newest_headings(text: str) -> list[str]:
     return re.findall(r"^## \[(.+?)\]", text, flags=re.MULTILINE)
 
 
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what the headings of a page are linked by."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def dead_links(page: Path) -> list[str]:
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    targets = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text)
-    return [target for target in targets if ":" not in target and not (page.parent / target).exists()]
+    """Return the links to files that are not there, and to headings that a page does not have."""
+    dead = []
+    for target, anchor in re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)", prose(page)):
+        path = page.parent / target if target else page
+        if ":" in target:
+            continue
+        if not path.exists():
+            dead.append(target)
+        elif anchor and path.suffix == ".md" and anchor not in anchors(path):
+            dead.append(f"{target}#{anchor}")
+    return dead
 
 
 def test_every_error_is_documented_as_it_is() -> None:
@@ -92,8 +110,12 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 def test_a_dead_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("[self](page.md#top) [web](https://example.org) [gone](gone.md) [top](#top)")
-    assert dead_links(page) == ["gone.md"]
+    page.write_text(
+        "# The `top` of it, all\n[self](page.md#the-top-of-it-all) [web](https://example.org#x) "
+        "[gone](gone.md) [top](#the-top-of-it-all) [below](#below) [there](page.md#there)\n"
+        "```\n# below\n```\n"
+    )
+    assert dead_links(page) == ["gone.md", "#below", "page.md#there"]
 
 
 def test_a_row_that_lacks_or_misstates_an_error_is_seen() -> None:

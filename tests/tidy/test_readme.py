@@ -5,25 +5,54 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from langgraph.store.base import TTLConfig
+from langgraph.store.memory import InMemoryStore as LangGraphStore
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
-from stateroom import InMemoryStore, SqliteStore
+import stateroom
+from stateroom import AegisStore, Capability, InMemoryStore, PostgresStore, SqliteStore
+from stateroom.drivers.postgres import hnsw, migrations, pgvector, text_statistics, upkeep, vectors, where
+from stateroom.drivers.postgres.database import ATTEMPTS, POOL_OPTIONS
 from stateroom.model import limits
 from stateroom.model.ttl import TTLSettings
 from stateroom.search import analysis, fusion, local
-from stateroom.search.index_config import MAX_DIMS, IndexSettings
+from stateroom.search.index_config import MAX_DIMS, MAX_HNSW_DIMS, IndexSettings
 from stateroom.stores.base import Store
+from stateroom.stores.foreign import from_base_store
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
-CLAIMING = ["README.md", "docs/quickstart.md", "docs/search.md", "docs/settings.md", "docs/ttl.md"]
+CLAIMING = [
+    "README.md",
+    "docs/migrating.md",
+    "docs/postgres.md",
+    "docs/quickstart.md",
+    "docs/search.md",
+    "docs/settings.md",
+    "docs/ttl.md",
+]
 SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+POSTGRES = (ROOT / "docs" / "postgres.md").read_text(encoding="utf-8")
+CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+ADDRESS = "postgresql://app:secret@localhost/app"
+"""Where pages say that a database is; they are run with a new one on the tests' server in its place."""
+
+STORES = [
+    thing
+    for thing in (getattr(stateroom, name) for name in stateroom.__all__)
+    if isinstance(thing, type) and issubclass(thing, Store) and thing is not Store
+]
 CUT = {
     "TERM_LENGTH_MAX": analysis,
     "QUERY_TERMS_MAX": analysis,
@@ -36,6 +65,18 @@ def blocks(text: str) -> list[tuple[int, str]]:
     """Return the python blocks of a page, each with the number of its first line."""
     found = re.finditer(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     return [(text[: match.start()].count("\n") + 2, match[1]) for match in found]
+
+
+@contextmanager
+def new_database(uri: str, name: str) -> Iterator[str]:
+    """Make an empty database on a server, and lend its address."""
+    with psycopg.connect(uri, autocommit=True) as connection:
+        database = sql.Identifier(name)
+        connection.execute(sql.SQL("create database {}").format(database))
+        try:
+            yield make_conninfo(uri, dbname=name)
+        finally:
+            connection.execute(sql.SQL("drop database {} with (force)").format(database))
 
 
 def run_page(text: str, name: str) -> int:
@@ -63,14 +104,27 @@ def run_page(text: str, name: str) -> int:
     return claims
 
 
-def table(heading: str) -> dict[str, list[str]]:
-    """Return the rows of the tables below a heading of the settings page: name, then the other cells."""
-    section = re.split(r"^## ", SETTINGS, flags=re.MULTILINE)
-    (body,) = [part for part in section if part.partition("\n")[0] == heading]
+def section(text: str, heading: str) -> str:
+    (body,) = [
+        part for part in re.split(r"^## ", text, flags=re.MULTILINE) if part.partition("\n")[0] == heading
+    ]
+    return body
+
+
+def table(heading: str, page: str = SETTINGS) -> dict[str, list[str]]:
+    """Return the rows of the tables below a heading of a page: name, then the other cells."""
     rows = [
-        re.split(r"(?<!\\) \| ", line.strip("| ")) for line in body.splitlines() if line.startswith("| `")
+        re.split(r"(?<!\\) \| ", line.strip("| "))
+        for line in section(page, heading).splitlines()
+        if line.startswith("| `")
     ]
     return {name.strip(" `"): [cell.strip() for cell in cells] for name, *cells in rows}
+
+
+def shown_default(parameter: inspect.Parameter) -> str:
+    if parameter.default is parameter.empty:
+        return "required"
+    return getattr(parameter.default, "__name__", None) or repr(parameter.default).replace("'", '"')
 
 
 def default_of(cell: str) -> object:
@@ -86,11 +140,23 @@ def settings_of(kind: type[Any], *, but: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_code_of_a_page_runs_and_says_what_it_claims(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
-    assert run_page(text, page.name) == text.count("# -> ")
+    if f'"{ADDRESS}"' not in text:
+        assert run_page(text, page.name) == text.count("# -> ")
+        return
+    # Only these pages need a server.
+    server = request.getfixturevalue("postgres")
+    with new_database(server, f"page_{page.stem.lower()}_{os.getpid()}") as address:
+        assert run_page(text.replace(f'"{ADDRESS}"', repr(address)), page.name) == text.count("# -> ")
+
+
+def test_pages_name_one_database_and_no_other() -> None:
+    for page in WITH_CODE:
+        for _, code in blocks(page.read_text(encoding="utf-8")):
+            assert set(re.findall(r"\"(postgres\w*://[^\"]+)\"", code)) <= {ADDRESS}, page
 
 
 @pytest.mark.parametrize("page", CLAIMING)
@@ -121,27 +187,72 @@ def test_a_false_claim_and_a_broken_block_are_seen() -> None:
         run_page("```python\n1 / 0\n```\n", "page.md")
 
 
-@pytest.mark.parametrize("store", [InMemoryStore, SqliteStore], ids=lambda store: store.__name__)
-def test_every_argument_of_a_store_is_documented_with_its_default(store: type[Store]) -> None:
-    documented = {name: cells[0].strip("`") for name, cells in table(store.__name__).items()}
-    parameters = inspect.signature(store).parameters.values()
-    actual = {
-        parameter.name: (
-            getattr(parameter.default, "__name__", None) or repr(parameter.default).replace("'", '"')
-        )
-        for parameter in parameters
-    }
-    assert documented == actual
+@pytest.mark.parametrize("make", [*STORES, from_base_store], ids=lambda make: make.__name__)
+def test_every_argument_of_a_store_is_documented_with_its_default(make: Callable[..., Store]) -> None:
+    documented = {name: cells[0].strip("`") for name, cells in table(make.__name__).items()}
+    parameters = inspect.signature(make).parameters.values()
+    assert documented == {parameter.name: shown_default(parameter) for parameter in parameters}
 
 
 def test_every_argument_of_from_conn_string_is_documented() -> None:
-    for name in inspect.signature(SqliteStore.from_conn_string).parameters:
-        assert re.search(rf"\b{name}\b", table_free_text("SqliteStore")), name
+    for store in (SqliteStore, PostgresStore):
+        for name in inspect.signature(store.from_conn_string).parameters:
+            assert re.search(rf"\b{name}\b", table_free_text(store.__name__)), (store, name)
+
+
+def test_every_default_of_the_pool_is_documented() -> None:
+    documented = {name: cells[0].strip("`") for name, cells in table("The pool", POSTGRES).items()}
+    numbers = {name: f"{value:g}" for name, value in POOL_OPTIONS.items() if isinstance(value, (int, float))}
+    assert documented == numbers
+
+
+def test_numbers_of_the_page_on_postgres_are_those_of_the_code() -> None:
+    page = " ".join(POSTGRES.split())
+    for claim in (
+        f"about {hnsw.EXACT_ALWAYS:,}, or {hnsw.EXACT_CANDIDATES:,}",
+        f"build is, every {hnsw.PROGRESS_SECONDS:.0f} seconds",
+        f"From {vectors.MERGE_FROM:,} such vectors",
+        f"{vectors.MERGE_VECTORS} a statement",
+        f"After {migrations.LOCK_SECONDS:.0f} seconds",
+        f"every {upkeep.WRITES_BETWEEN} writes",
+        f"up to {where.INDEXED_KEY_BYTES_MAX} bytes",
+        f"first {where.INDEXED_TEXT_MAX} characters",
+        f"up to {where.INDEXED_CHOICES_MAX} choices",
+        f"more than {text_statistics.STATISTICS_EXACT:,} documents",
+        f"as {text_statistics.PUTS_SHARE * 100:.0f} % of",
+        f"after {text_statistics.AGE_MAX // 1_000_000} seconds",
+        f"up to {pgvector.MAX_COLUMN_DIMS:,} numbers",
+        f"beyond {pgvector.HALFVEC_GREATEST:,.0f}",
+        f"up to {MAX_HNSW_DIMS['vector']:,} (`vector`) or {MAX_HNSW_DIMS['halfvec']:,} (`halfvec`)",
+        f"{ATTEMPTS} times",
+    ):
+        assert claim in page, claim
+    assert f"{where.INDEXED_KEY_BYTES_MAX} bytes" in table("PostgresStore")["index_keys"][1]
+
+
+def test_capabilities_are_documented_as_they_are_declared(tmp_path: Path) -> None:
+    stores = {
+        "`InMemoryStore`": InMemoryStore(),
+        "`SqliteStore` on a file": SqliteStore(tmp_path / "a.db"),
+        '`SqliteStore(":memory:")`': SqliteStore(),
+        "[`PostgresStore`](postgres.md)": PostgresStore(ADDRESS),
+        "[`AegisStore`](aegis.md)": AegisStore(),
+    }
+    heading = "What the stores here declare"
+    documented = table(heading, CONFORMANCE)
+    assert " | ".join(["| capability", *stores]) in section(CONFORMANCE, heading)
+    assert {name: cells[:-1] for name, cells in documented.items()} == {
+        capability.name: ["yes" if capability in store.capabilities else "no" for store in stores.values()]
+        for capability in Capability
+    }
+    foreign = from_base_store(LangGraphStore()).capabilities
+    for name, (*_, says) in documented.items():
+        assert says in ("the store's", "yes" if Capability[name] in foreign else "no"), name
 
 
 def table_free_text(heading: str) -> str:
-    body = SETTINGS.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return "\n".join(line for line in body.splitlines() if not line.startswith("|"))
+    lines = section(SETTINGS, heading).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("|"))
 
 
 def test_every_key_of_index_is_documented_with_its_default() -> None:

@@ -158,8 +158,9 @@ class Database:
             try:
                 return self._once(work)
             except Exception as error:
-                if is_pooler_mixup(error) and self._prepares:
-                    _log.warning("a pooler loses prepared statements: doing without them")
+                if is_pooler_mixup(error) and attempt < ATTEMPTS - 1:
+                    if self._prepares:
+                        _log.warning("a pooler loses prepared statements: doing without them")
                     self._prepares = False
                 elif is_lost(error):
                     self._drop_lost()
@@ -251,16 +252,21 @@ class Database:
             kwargs = _value(self._given.kwargs) or {}
             connect = self._given.connection_class.connect
         else:
-            conninfo, kwargs = self._conninfo, _value(self._options.get("kwargs")) or {}
-            connect = psycopg.connect
+            conninfo, kwargs, connect = self._conninfo, self._kwargs(), psycopg.connect
         with connect(conninfo, **{**kwargs, "autocommit": True}) as connection:
             yield connection
 
-    def _new_pool(self) -> Pool:
+    def _kwargs(self) -> dict[str, Any]:
+        """Return the arguments with which our pool connects."""
         kwargs = {**(_value(self._options.get("kwargs")) or {}), "autocommit": True}
         if not self._prepares:
             # The pool's own checks would be prepared too.
             kwargs["prepare_threshold"] = None
+        return kwargs
+
+    def _new_pool(self) -> Pool:
+        # What is given as a function is asked anew for each connection.
+        kwargs = self._kwargs if callable(self._options.get("kwargs")) else self._kwargs()
         try:
             return ConnectionPool(self._conninfo, **{**self._options, "kwargs": kwargs, "open": True})
         except (TypeError, ValueError) as error:
