@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import psycopg
+from langgraph.store.postgres import PostgresStore as LangGraphPostgresStore
 
 from stateroom import PostgresStore
 from tests.conftest import NewSchema
@@ -62,6 +63,48 @@ def test_items_and_their_text_stay_as_they_are(postgres: str, new_schema: NewSch
     assert run("migrate", postgres, "--schema", schema).returncode == 0
     with PostgresStore(postgres, schema=schema, index={"language": "german"}) as store:
         assert [hit.key for hit in store.search(("a",), query="Haus")] == ["k"]
+
+
+def test_a_user_who_may_create_nothing_works_with_what_an_administrator_made(
+    postgres: str, new_schema: NewSchema
+) -> None:
+    schema, role = new_schema(), f"app_{new_schema()}"
+    made = run("migrate", postgres, "--schema", schema, "--index-key", "topic", "--dims", "2")
+    assert made.returncode == 0, made.stderr
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute(f"create role {role} login")
+        for what in (
+            f"usage on schema {schema}",
+            f"select, insert, update, delete on all tables in schema {schema}",
+            f"usage, select on all sequences in schema {schema}",
+        ):
+            admin.execute(f"grant {what} to {role}")
+        try:
+            index = {"embed": lambda texts: [[1.0, float(len(text))] for text in texts], "dims": 2}
+            uri = postgres.replace("//postgres@", f"//{role}@")
+            with PostgresStore(uri, schema=schema, index=index, index_keys=["topic"]) as store:
+                store.put(("a",), "k", {"topic": "tea", "text": "green"})
+                assert [hit.key for hit in store.search(("a",), filter={"topic": "tea"})] == ["k"]
+                assert [hit.key for hit in store.search(("a",), query="green", mode="hybrid")] == ["k"]
+                store.delete(("a",), "k")
+        finally:
+            admin.execute(f"drop owned by {role}")
+            admin.execute(f"drop role {role}")
+
+
+def test_items_of_langgraphs_own_store_are_mentioned(postgres: str) -> None:
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute("create database of_langgraph")
+    uri = postgres.replace("/postgres?", "/of_langgraph?")
+    with LangGraphPostgresStore.from_conn_string(uri) as theirs:
+        theirs.setup()
+        assert "docs/migrating.md" not in run("migrate", uri, "--schema", "before").stderr
+        theirs.put(("a",), "k", {})
+    done = run("migrate", uri)
+    assert "LangGraph's table store has items" in done.stderr
+    assert "LangGraph's table" not in run("migrate", uri).stderr
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute("drop database of_langgraph with (force)")
 
 
 def test_what_is_wrong_is_said_and_ends_in_an_error(postgres: str) -> None:

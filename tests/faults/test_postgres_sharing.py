@@ -126,8 +126,12 @@ def test_a_pool_is_made_with_the_options_given_and_refused_with_others(watch: Wa
         assert store.get(N, "k") is not None
     # A password that is good for a moment is asked for again.
     asked: list[dict[str, Any]] = []
-    pool = {"kwargs": lambda: asked.append(kwargs) or kwargs, "min_size": 3}
-    with PostgresStore(uri, pool=pool, schema=watch.name) as store:
+
+    def ask() -> dict[str, Any]:
+        asked.append(kwargs)
+        return kwargs
+
+    with PostgresStore(uri, pool={"kwargs": ask, "min_size": 3}, schema=watch.name) as store:
         assert store.get(N, "k") is not None
         until(lambda: len(asked) >= 4)
     for wrong in ({"max_size": 0}, {"maxsize": 3}, {"min_size": 3, "max_size": 2}):
@@ -188,6 +192,8 @@ def test_parent_and_children_of_forks_all_go_on_with_a_store_that_a_thread_was_w
     assert counts == expected | {("notes",): 1, ("parent",): 20, ("thread",): written}
 
 
+# Python 3.12 warns of any fork where there are threads.
+@pytest.mark.filterwarnings("ignore:This process.*multi-threaded:DeprecationWarning")
 def test_a_pool_of_the_parents_is_refused_in_a_forked_process_and_goes_on_in_the_parent(watch: Watch) -> None:
     with ConnectionPool(named(watch.uri, watch.name), open=True, min_size=1, max_size=1) as pool:
         store = PostgresStore.from_pool(pool, schema=watch.name)

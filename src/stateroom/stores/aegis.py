@@ -17,6 +17,8 @@ from stateroom.stores.operations import Translation
 
 __all__ = ["AegisStore"]
 
+HOST: Final = "127.0.0.1"
+PORT: Final = 9470
 NAMESPACE: Final = "langgraph"
 SCAN_LIMIT_MAX: Final = 1000
 NAMESPACE_BYTES_MAX: Final = 128
@@ -39,8 +41,8 @@ class AegisStore(Store):
     def __init__(
         self,
         *,
-        host: str = "127.0.0.1",
-        port: int = 9470,
+        host: str = HOST,
+        port: int = PORT,
         namespace: str | None = None,
         token: str | None = None,
         client: Any = None,
@@ -49,6 +51,11 @@ class AegisStore(Store):
         if client is None:
             server = Server(host, port, NAMESPACE if namespace is None else namespace, token)
         else:
+            if (host, port, token) != (HOST, PORT, None):
+                raise Misconfigured(
+                    "client has an address and a token of its own; leave host, port and token out",
+                    field="client",
+                )
             server = _server_of(client, namespace)
         _check(server)
         items = AegisItems(server, page=_check_scan_limit(search_scan_limit))

@@ -75,12 +75,21 @@ class PostgresStore(Store):
         cls,
         conn_string: str,
         *,
+        pipeline: bool = False,
         pool_config: Mapping[str, Any] | None = None,
         index: Mapping[str, Any] | None = None,
         ttl: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
-        """Make a store as LangGraph's class of that name does; it works in ``with`` and in ``async with``."""
+        """Make a store as LangGraph's class of that name does; it works in ``with`` and in ``async with``.
+
+        Its ``pipeline`` is refused: it could have no effect, since a batch is a few statements at most.
+        """
+        if pipeline:
+            raise Misconfigured(
+                "pipeline has no effect: a batch is sent in a few statements anyway; leave it out",
+                field="pipeline",
+            )
         return cls(conn_string, pool=pool_config, index=index, ttl=ttl, **options)
 
     @classmethod

@@ -99,7 +99,10 @@ def translation(error: Exception) -> Exception:
             field="uri",
         )
     if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName):
-        return Misconfigured(f"schema: the tables are gone ({text}); run setup()", field="schema")
+        return Misconfigured(
+            f"schema: the tables are gone ({text}): close() the store, and its next call makes them",
+            field="schema",
+        )
     if isinstance(error, errors.NotNullViolation) and error.diag.column_name == "namespace_id":
         return Homeless()
     if isinstance(error, errors.ProgramLimitExceeded | errors.StatementTooComplex):

@@ -201,6 +201,8 @@ class PostgresItems(Items):
             return len(swept)
 
         freed = self._db.write(work, repeats=True)
+        if self._vectors is not None:
+            self._vectors.sweep_some(self._db)
         self._forget_emptied()
         return freed
 
@@ -213,10 +215,12 @@ class PostgresItems(Items):
         )
 
     def _prepare(self, session: Session) -> None:
-        self._declared.prepare(session)
-        if self._text is not None:
+        # Only what is missing: a user who may not create tables need not, where they are there.
+        if not self._declared.is_prepared(session):
+            self._declared.prepare(session)
+        if self._text is not None and not self._text.is_prepared(session):
             self._text.prepare(session)
-        if self._vectors is not None:
+        if self._vectors is not None and not self._vectors.is_prepared(session):
             self._vectors.prepare(session, self._db.session)
 
     def _outcome(self, batch: Sequence[Operation]) -> Outcome:
@@ -389,7 +393,7 @@ class PostgresItems(Items):
 def _threads(pool: ConnectionPool[Any] | Mapping[str, Any] | None) -> int:
     """Return how many threads serve async calls: as many as there can be connections."""
     if isinstance(pool, ConnectionPool):
-        return pool.max_size
+        return pool.max_size or POOL_OPTIONS["max_size"]
     options = {**POOL_OPTIONS, **(pool or {})}
     most: int = max(options["max_size"] or 0, options["min_size"])
     return most

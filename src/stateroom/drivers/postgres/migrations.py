@@ -65,15 +65,32 @@ def migrate(session: Session, schema: str) -> None:
         raise Misconfigured("uri: the database's encoding must be UTF8", field="uri")
     if not session.fetch("select 1 from pg_namespace where nspname = %(schema)s", {"schema": schema}):
         session.script(f'create schema if not exists "{schema}"')
-    session.execute(
-        "create table if not exists stateroom.migration ("
-        "version integer primary key, applied_at timestamptz not null default now())"
-    )
+    # Not "if not exists", for which a user would need the right to create what is there.
+    if session.fetch("select to_regclass('stateroom.migration') is null") == [(True,)]:
+        session.execute(
+            "create table stateroom.migration ("
+            "version integer primary key, applied_at timestamptz not null default now())"
+        )
+        _mention_langgraphs_items(session)
     for version in sorted(known.keys() - applied(session)):
         with session.connection.transaction():
             session.script(known[version])
             session.execute("insert into stateroom.migration (version) values (%(v)s)", {"v": version})
         _log.info("migrated the schema %s to version %d", schema, version)
+
+
+def _mention_langgraphs_items(session: Session) -> None:
+    """Say so if LangGraph's own store has items in this database, since an empty store would surprise."""
+    table = session.fetch(
+        "select a.attrelid::regclass::text from pg_attribute a "
+        "where a.attrelid = to_regclass('store') and a.attname = 'prefix'"
+    )
+    if table and session.fetch(f"select 1 from {table[0][0]} limit 1"):
+        _log.warning(
+            "LangGraph's table %s has items, which this store does not read: it begins empty, in tables of "
+            "its own. docs/migrating.md has the script that copies them (Copying the items)",
+            table[0][0],
+        )
 
 
 @contextmanager

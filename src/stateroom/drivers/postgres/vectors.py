@@ -259,15 +259,19 @@ class Vectors:
 
         That takes long; it ends early when ``goes_on`` says so.
         """
-        after = self._looked_up_to
-        swept = database.write_statement(
-            lambda session: self.sweep_orphans(session, after, ORPHANS_LOOKED), repeats=True
-        )
-        self._looked_up_to = swept or 0
+        self.sweep_some(database)
         if not self._settings.hnsw or database.read(hnsw.delta_size) < MERGE_FROM:
             return
         while goes_on() and self._merge(database) == MERGE_VECTORS:
             pass
+
+    def sweep_some(self, database: Database) -> None:
+        """Look at the next few vectors for whether an item still has them, and remove those without."""
+        after = self._looked_up_to
+        looked = database.write_statement(
+            lambda session: self.sweep_orphans(session, after, ORPHANS_LOOKED), repeats=True
+        )
+        self._looked_up_to = looked or 0
 
     def sweep_orphans(self, session: Session, after: int, limit: int) -> int | None:
         """Remove those of ``limit`` vectors that no item has any more; stores without an index leave such.
