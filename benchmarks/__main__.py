@@ -76,7 +76,12 @@ def _missing(options: Options) -> list[str]:
 def _options(arguments: Sequence[str] | None) -> tuple[Options, Path | None]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--suite", type=_list, default=[], help=f"of {', '.join([*SUITES, RETRIEVAL])}")
-    parser.add_argument("--backend", type=_list, default=[], help="of memory, sqlite, durable; default all")
+    parser.add_argument(
+        "--backend",
+        type=_list,
+        default=[],
+        help="of memory, sqlite, durable, postgres (if STATEROOM_TEST_POSTGRES names a server); default all",
+    )
     parser.add_argument("--n", type=_list, default=[], help="numbers of items; default the suite's own")
     parser.add_argument("--only", type=_list, default=[], help="operations whose name has one of these in it")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each store and operation")

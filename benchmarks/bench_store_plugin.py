@@ -38,7 +38,6 @@ def _register(ending: str, *, text: bool) -> None:
         async with SqliteStore(context.tmp / "s.db", index=_index(context, text=text)) as one:
             yield one
 
-
     for durability, options in (("", {}), ("_nosync", {"synchronous_commit": "off"})):
 
         @store(  # type: ignore[untyped-decorator]
@@ -52,7 +51,9 @@ def _register(ending: str, *, text: bool) -> None:
                 yield one
 
     @astore(  # type: ignore[untyped-decorator]
-        f"stateroom_postgres_async{ending}", note=f"PostgresStore, async, text index {text}", after_load=_analyze
+        f"stateroom_postgres_async{ending}",
+        note=f"PostgresStore, async, text index {text}",
+        after_load=_analyze,
     )
     async def _(context: Any) -> AsyncIterator[Any]:
         async with PostgresStore(context.pg(), index=_hnsw(_index(context, text=text))) as one:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import psycopg
 from langgraph.store.memory import InMemoryStore as LangGraphInMemoryStore
+from langgraph.store.postgres import PostgresStore as LangGraphPostgresStore
 from langgraph.store.sqlite import SqliteStore as LangGraphSqliteStore
 
 from benchmarks.measure import Contender
-from stateroom import InMemoryStore, SqliteStore
+from stateroom import InMemoryStore, PostgresStore, SqliteStore
 
-__all__ = ["BACKENDS", "PEER_NAMES", "contenders", "extension_sqlite"]
+__all__ = ["BACKENDS", "PEER_NAMES", "analyze", "contenders", "extension_sqlite"]
 
-BACKENDS = ("memory", "sqlite", "durable")
+POSTGRES = os.environ.get("STATEROOM_TEST_POSTGRES", "")
+"""The address of a server whose schemas ``bench_ours``, ``bench_peer`` and the like are made anew."""
+
+BACKENDS = ("memory", "sqlite", "durable", "postgres") if POSTGRES else ("memory", "sqlite", "durable")
 """``sqlite`` is WAL and NORMAL on both sides; ``durable`` is FULL against what the peer sets by itself."""
 
 PEER_NAMES = {
     "memory": "LangGraph InMemoryStore",
     "sqlite": "LangGraph SqliteStore, WAL, NORMAL",
     "durable": "LangGraph SqliteStore as it opens itself",
+    "postgres": "LangGraph PostgresStore",
 }
 NAMES = {"ours": "text off", "text": "text index on", "declared": "declared key"}
 DECLARED = ("rare",)
@@ -60,10 +67,18 @@ def contenders(
 @contextmanager
 def _ours(backend: str, folder: Path, role: str, index: Index) -> Iterator[Any]:
     keys = DECLARED if role == "declared" else ()
-    settings = index if role == "text" else {**(index or {}), "text": False}
+    settings = dict(index or {}) if role == "text" else {**(index or {}), "text": False}
     if backend == "memory":
         with InMemoryStore(index=settings, index_keys=keys) as memory:
             yield memory
+        return
+    if backend == "postgres":
+        hnsw = {"hnsw": True, "vector_type": "halfvec"} if "embed" in settings else {}
+        with (
+            _schema(f"bench_{role}") as schema,
+            PostgresStore(POSTGRES, schema=schema, index={**settings, **hnsw}, index_keys=keys) as store,
+        ):
+            yield store
         return
     synchronous: Literal["FULL", "NORMAL"] = "FULL" if backend == "durable" else "NORMAL"
     path = folder / f"{role}.db"
@@ -75,6 +90,13 @@ def _ours(backend: str, folder: Path, role: str, index: Index) -> Iterator[Any]:
 def _peer(backend: str, folder: Path, index: Index) -> Iterator[Any]:
     if backend == "memory":
         yield LangGraphInMemoryStore(index=index)  # type: ignore[arg-type]
+        return
+    if backend == "postgres":
+        with _schema("bench_peer") as schema:
+            uri = f"{POSTGRES}{'&' if '?' in POSTGRES else '?'}options=-csearch_path%3D{schema},public"
+            with LangGraphPostgresStore.from_conn_string(uri, index=index) as peer:  # type: ignore[arg-type]
+                peer.setup()
+                yield peer
         return
     # Without vectors the peer gets the very SQLite that we use.
     module = extension_sqlite() if index else sqlite3
@@ -91,3 +113,21 @@ def _peer(backend: str, folder: Path, index: Index) -> Iterator[Any]:
         yield store
     finally:
         connection.close()
+
+
+@contextmanager
+def _schema(name: str) -> Iterator[str]:
+    """Make an empty schema, and drop it in the end."""
+    with psycopg.connect(POSTGRES, autocommit=True) as connection:
+        connection.execute(f"drop schema if exists {name} cascade")
+        connection.execute(f"create schema {name}")
+        yield name
+        connection.execute(f"drop schema {name} cascade")
+
+
+def analyze(backend: str) -> None:
+    """Have Postgres do what it does by itself within some minutes: no store is measured before that."""
+    if backend == "postgres":
+        with psycopg.connect(POSTGRES, autocommit=True) as connection:
+            connection.execute("vacuum analyze")
+            connection.execute("checkpoint")

@@ -10,7 +10,7 @@ import numpy as np
 from langgraph.store.base import GetOp, PutOp
 from numpy.typing import NDArray
 
-from benchmarks.contenders import BACKENDS, contenders
+from benchmarks.contenders import BACKENDS, analyze, contenders
 from benchmarks.data import LARGE, ORGS, TOPICS, USER_ITEMS, Rows, row_of
 from benchmarks.measure import WRONG, Case, Line, Options, interleave, lines_of, settle
 from benchmarks.progress import load
@@ -55,6 +55,7 @@ def _measure(options: Options, folder: Path, backend: str, n: int) -> Iterator[L
             if contender.role == "text":
                 # An index that is built by the first search would make the puts look cheaper than they are.
                 contender.store.search(MEM, query=rows.vocabulary[0])
+        analyze(backend)
         settle()
         for case in cases:
             samples = interleave(stores, case, options.seconds)

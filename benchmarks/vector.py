@@ -10,7 +10,7 @@ import numpy as np
 from langgraph.store.base import PutOp
 from numpy.typing import NDArray
 
-from benchmarks.contenders import contenders, extension_sqlite
+from benchmarks.contenders import POSTGRES, analyze, contenders, extension_sqlite
 from benchmarks.data import Rows, Vectors, row_of
 from benchmarks.measure import WRONG, Case, Line, Options, interleave, lines_of, settle
 from benchmarks.progress import load
@@ -21,10 +21,13 @@ __all__ = ["LACKS_SQLITE_PEER", "SIZES", "lacks_sqlite_peer", "measure"]
 SIZES = (10_000, 100_000)
 QUICK_SIZE = 200
 DIMS, QUICK_DIMS = 384, 16
-BACKENDS = ("memory", "sqlite")
+BACKENDS = ("memory", "sqlite", "postgres") if POSTGRES else ("memory", "sqlite")
 QUERIES = 20
 AUDITED, AUDITED_OF_PEER = 10, 2
 """Queries whose answers are compared with the exact ones; a peer's take seconds each."""
+
+HNSW_RECALL = 0.9
+"""What ours must reach by an HNSW index on these few queries; the others are exact."""
 
 MEM = ("mem",)
 ORG = ("mem", "org07")
@@ -54,12 +57,13 @@ def measure(options: Options, folder: Path) -> Iterator[Line]:
 
 
 def _measure(options: Options, folder: Path, backend: str, rows: Rows, vectors: Vectors) -> Iterator[Line]:
-    has_peer = options.peers and (backend == "memory" or not lacks_sqlite_peer())
+    has_peer = options.peers and (backend != "sqlite" or not lacks_sqlite_peer())
     index = {"dims": vectors.dims, "embed": vectors.embed, "fields": ["text"]}
     with contenders(backend, folder, ("ours", "peer") if has_peer else ("ours",), index=index) as stores:
         load(stores, rows)
+        analyze(backend)
         settle()
-        for case in _cases(rows, vectors):
+        for case in _cases(rows, vectors, HNSW_RECALL if backend == "postgres" else 1.0):
             if not options.wants(case.operation):
                 continue
             samples = interleave(stores, case, options.seconds)
@@ -75,7 +79,7 @@ def _measure(options: Options, folder: Path, backend: str, rows: Rows, vectors: 
             )
 
 
-def _cases(rows: Rows, vectors: Vectors) -> list[Case]:
+def _cases(rows: Rows, vectors: Vectors, least: float) -> list[Case]:
     topics, rares = rows.topics[: rows.total], rows.rares[: rows.total]
     values = [rows.value(rows.total + place) for place in range(5_000)]
 
@@ -94,7 +98,7 @@ def _cases(rows: Rows, vectors: Vectors) -> list[Case]:
         def call(store: Any, turn: int) -> Any:
             return store.search(prefix, query=f"q{turn % QUERIES}", filter=condition, limit=10)
 
-        return Case(operation, call, check=_exact(vectors, np.flatnonzero(mask), call))
+        return Case(operation, call, check=_exact(vectors, np.flatnonzero(mask), call, least))
 
     return [
         nearest("vector all", (), None, rows.numbers >= 0),
@@ -106,8 +110,8 @@ def _cases(rows: Rows, vectors: Vectors) -> list[Case]:
     ]
 
 
-def _exact(vectors: Vectors, rows: NDArray[np.int64], call: Any) -> Any:
-    """Return a check of recall: ours must be 1; what a peer reaches is noted."""
+def _exact(vectors: Vectors, rows: NDArray[np.int64], call: Any, least: float) -> Any:
+    """Return a check of recall: ours must reach ``least``; what a peer reaches is noted."""
 
     def check(store: Any, argument: int, got: Any, ours: bool) -> str | None:
         queries = AUDITED if ours else AUDITED_OF_PEER
@@ -121,7 +125,7 @@ def _exact(vectors: Vectors, rows: NDArray[np.int64], call: Any) -> Any:
             if ours and scores != sorted(scores, reverse=True):
                 return f"{WRONG}: not in order"
         recall = hits / wanted if wanted else 1.0
-        if ours and recall < 1.0:
+        if ours and recall < least:
             return f"{WRONG}: recall {recall:.3f}"
         return f"recall {recall:.2f}" if ours or recall < 1.0 else None
 

@@ -25,7 +25,7 @@ from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.errors import Misconfigured
 
-__all__ = ["ATTEMPTS", "POOL_OPTIONS", "Database"]
+__all__ = ["ATTEMPTS", "POOL_OPTIONS", "Database", "connections_of"]
 
 T = TypeVar("T")
 Pool = ConnectionPool[psycopg.Connection[Any]]
@@ -329,3 +329,12 @@ def _forget_parents() -> None:
 if hasattr(os, "register_at_fork"):
     # Windows has no forks.
     os.register_at_fork(after_in_child=_forget_parents)
+
+
+def connections_of(pool: Pool | Mapping[str, Any] | None) -> int:
+    """Return how many connections a pool, or one with these options, has at most."""
+    if isinstance(pool, ConnectionPool):
+        return pool.max_size or POOL_OPTIONS["max_size"]
+    options = _options(pool or {})
+    most: int = options["max_size"] or POOL_OPTIONS["max_size"]
+    return most

@@ -25,15 +25,16 @@ class Estimate(NamedTuple):
         return min(1.0, self.matching / self.total)
 
 
-def estimate(session: Session, scope: Scope, condition: Condition | None) -> Estimate:
-    """Return the planner's estimate of the items of a scope that match."""
+def estimate(session: Session, scope: Scope | None, condition: Condition | None) -> Estimate:
+    """Return the planner's estimate of the items that match, of a scope or (None) of all."""
     sql, parameters = condition or Condition("true", {})
+    join, within, place = ("", "true", {}) if scope is None else (scope.join, scope.joined, scope.parameters)
     # Each half of the union is limited by what all searches may be: a limit keeps the estimate in one piece.
     (((plan,),),) = session.fetch(
         "explain (format json) "
-        f"(select 1 from stateroom.item i {scope.join} where {scope.joined} and {sql} limit %(most)s) "
+        f"(select 1 from stateroom.item i {join} where {within} and {sql} limit %(most)s) "
         "union all (select 1 from stateroom.item i limit %(most)s)",
-        {**scope.parameters, **parameters, "most": _NO_LIMIT},
+        {**place, **parameters, "most": _NO_LIMIT},
     )
     matching, total = (max(1, part["Plan Rows"]) for part in plan["Plan"]["Plans"])
     return Estimate(matching, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 from stateroom.drivers.postgres.rows import Read, address_of
@@ -10,6 +11,7 @@ from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.drivers.postgres.writing import refresh
 from stateroom.drivers.sql.refreshes import Refreshes
+from stateroom.errors import Unavailable
 from stateroom.model.item import Record
 from stateroom.model.ttl import expiry
 
@@ -43,7 +45,9 @@ class Expiries:
     def flush_due(self) -> None:
         """Write refreshes before a statement could take an item for expired that has been refreshed."""
         if self._refreshes and self._refreshes.is_due(self._timing.estimate()):
-            self.flush()
+            # Who only reads gets an answer also where nothing can be written just now.
+            with suppress(Unavailable):
+                self.flush()
 
     def flush(self) -> None:
         """Write pending refreshes; if that fails they stay pending for the next time."""

@@ -25,7 +25,7 @@ from stateroom.contract.items import (
     Result,
     Search,
 )
-from stateroom.drivers.postgres.database import POOL_OPTIONS, Database
+from stateroom.drivers.postgres.database import Database, connections_of
 from stateroom.drivers.postgres.declared import DeclaredKeys
 from stateroom.drivers.postgres.errors import NO_CONNECTION, Homeless
 from stateroom.drivers.postgres.expiries import Expiries
@@ -34,7 +34,7 @@ from stateroom.drivers.postgres.grouping import is_conditional, kind_of, trips
 from stateroom.drivers.postgres.namespaces import list_namespaces
 from stateroom.drivers.postgres.ranking import Asked, Ranking
 from stateroom.drivers.postgres.rows import Changed, address_of, get_all, records_of
-from stateroom.drivers.postgres.scope import Scope, count
+from stateroom.drivers.postgres.scope import Scope, Widths, count
 from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.text import TextIndex
 from stateroom.drivers.postgres.timing import Timing
@@ -92,7 +92,7 @@ class PostgresItems(Items):
         self._settings = settings
         self._timing = Timing(clock)
         self._declared = DeclaredKeys(index_keys)
-        self._async_threads = _threads(pool)
+        self._async_threads = connections_of(pool)
         self._begin()
         self._db = Database(
             uri,
@@ -114,6 +114,7 @@ class PostgresItems(Items):
         self._expiries = Expiries(self._timing, self._write_expiries)
         self._upkeep = Upkeep(self._keep_up)
         self._known: set[Namespace] = set()
+        self._widths = Widths()
         self._emptied: set[int] = set()
         self._latest = 0
         self._analyzed = ANALYZE_LEAST // ANALYZE_GROWTH
@@ -257,7 +258,7 @@ class PostgresItems(Items):
             return self._db.read_together(
                 lambda session: [self._apply(session, operation) for operation in batch]
             )
-        if isinstance(batch[0], Search) and is_simple(batch[0]):
+        if isinstance(batch[0], Search) and is_simple(batch[0]) and not self._has_several(batch[0]):
             return [self._listed([batch[0]])[0]]
         return self._db.read(lambda session: [self._apply(session, batch[0])])
 
@@ -266,6 +267,7 @@ class PostgresItems(Items):
 
         def hits(session: Session, search: Search, page: list[Record] | None) -> list[Hit]:
             if page is None:
+                self._widths.note(self._widths.several, search.prefix)
                 return self._searched(session, search, None)
             return [Hit(self._expiries.shown(record, None, refreshes=search.refresh)) for record in page]
 
@@ -332,7 +334,7 @@ class PostgresItems(Items):
             return self._searched(session, operation, writer)
         if isinstance(operation, Count):
             condition = self._condition(operation.filter)
-            return count(session, Scope(session, operation.prefix), condition)
+            return count(session, self._scope(session, operation.prefix), condition)
         assert not isinstance(operation, Put | Delete)
         return list_namespaces(session, operation)
 
@@ -354,7 +356,7 @@ class PostgresItems(Items):
             return []
         need = operation.limit + operation.offset
         condition = self._condition(operation.filter)
-        asked = Asked(Scope(session, operation.prefix), condition, operation.query, need)
+        asked = Asked(self._scope(session, operation.prefix), condition, operation.query, need)
         page = self._ranking.search(session, asked)[operation.offset : need]
         records = records_of(session, [ranked.found for ranked in page])
         return [
@@ -363,9 +365,15 @@ class PostgresItems(Items):
         ]
 
     def _found(self, session: Session, operation: Search) -> list[Record]:
-        scope = Scope(session, operation.prefix)
+        scope = self._scope(session, operation.prefix)
         condition = self._condition(operation.filter)
         return find(session, scope, condition, operation.limit, operation.offset)
+
+    def _has_several(self, search: Search) -> bool:
+        return search.prefix in self._widths.several
+
+    def _scope(self, session: Session, prefix: Namespace) -> Scope:
+        return Scope(session, prefix, self._widths)
 
     def _condition(self, condition: Filter | None) -> Condition | None:
         return None if condition is None else where(condition, self._declared.keys)
@@ -388,12 +396,3 @@ class PostgresItems(Items):
             self._db.read(analyze_if_grown)
         if self._vectors is not None:
             self._vectors.keep_up(self._db, lambda: self._upkeep.goes_on)
-
-
-def _threads(pool: ConnectionPool[Any] | Mapping[str, Any] | None) -> int:
-    """Return how many threads serve async calls: as many as there can be connections."""
-    if isinstance(pool, ConnectionPool):
-        return pool.max_size or POOL_OPTIONS["max_size"]
-    options = {**POOL_OPTIONS, **(pool or {})}
-    most: int = max(options["max_size"] or 0, options["min_size"])
-    return most

@@ -13,7 +13,7 @@ __all__ = ["list_namespaces"]
 
 _ORDER: Final = f"order by substring(n.path for {PATH_BYTES}), n.path"
 
-_HOLDS: Final = f"exists (select 1 from stateroom.item i where i.namespace_id = n.id and {LIVE})"
+_HOLDS: Final = f"exists (select 1 from stateroom.item i where i.namespace_id = n.id and {LIVE} offset 0)"
 
 
 def list_namespaces(session: Session, operation: ListNamespaces) -> list[Namespace]:
@@ -29,8 +29,18 @@ def list_namespaces(session: Session, operation: ListNamespaces) -> list[Namespa
             parameters | page,
         )
     else:
-        rows = session.fetch(_cut(sql), parameters | page | {"depth": operation.max_depth})
+        # With a wildcard most namespaces that a step could go to may not match, so all are looked at once.
+        cut = _cut_all if any(WILDCARD in match.path for match in operation.matches) else _cut
+        rows = session.fetch(cut(sql), parameters | page | {"depth": operation.max_depth})
     return [tuple(labels) for (labels,) in rows]
+
+
+def _cut_all(sql: str) -> str:
+    """Return the statement that cuts all namespaces and drops duplicates."""
+    return (
+        f'{CLOCK} select distinct n.labels[1:%(depth)s] collate "C" as labels from stateroom.namespace n '
+        f"where {sql} and {_HOLDS} order by 1 limit %(limit)s offset %(offset)s"
+    )
 
 
 def _cut(sql: str) -> str:

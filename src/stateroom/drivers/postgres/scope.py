@@ -8,13 +8,17 @@ from stateroom.drivers.postgres.session import CLOCK, LIVE, Session
 from stateroom.drivers.postgres.where import Condition
 from stateroom.model.namespace import Namespace, prefix_range
 
-__all__ = ["PATH_BYTES", "Range", "Scope", "count", "path_range"]
+__all__ = ["PATH_BYTES", "Range", "Scope", "Widths", "count", "path_range"]
 
 PATH_BYTES: Final = 1_000
 """Bytes of a path that the index on paths holds."""
 
 FEW_NAMESPACES = 256
 """Namespaces up to which a search names each of them."""
+
+
+PREFIXES_KNOWN = 1_000
+"""Prefixes whose width is remembered."""
 
 
 class Range(NamedTuple):
@@ -25,50 +29,63 @@ class Range(NamedTuple):
 
 
 def path_range(low: bytes, high: bytes | None, column: str = "n.path") -> Range:
-    """Return the condition that a path is at least ``low`` and before ``high`` (None: has no bound)."""
-    head = f"substring({column} for {PATH_BYTES})"
-    sql, parameters = f"{head} >= %(low_head)s", {"low_head": low[:PATH_BYTES]}
-    if high is not None:
-        sql += f" and {head} <= %(high_head)s"
-        parameters["high_head"] = high[:PATH_BYTES]
-        sql += f" and {column} < %(high)s"
-        parameters["high"] = high
-    if low:
-        sql += f" and {column} >= %(low)s"
-        parameters["low"] = low
-    return Range(sql, parameters)
+    """Return the condition that a path is at least ``low`` and before ``high`` (None: any path)."""
+    if high is None:
+        return Range("true", {})
+    head, parameters = f"substring({column} for {PATH_BYTES})", {"low": low, "high": high}
+    if len(low) <= PATH_BYTES:
+        return Range(f"{head} >= %(low)s and {head} < %(high)s", parameters)
+    sql = f"{head} = %(head)s and {column} >= %(low)s and {column} < %(high)s"
+    return Range(sql, {**parameters, "head": low[:PATH_BYTES]})
+
+
+class Widths:
+    """Prefixes that were seen to have several namespaces, or too many to name each of them.
+
+    It only saves asking: a prefix that has fewer by now is still searched rightly.
+    """
+
+    def __init__(self) -> None:
+        self.several: set[Namespace] = set()
+        self.wide: set[Namespace] = set()
+
+    def note(self, known: set[Namespace], prefix: Namespace) -> None:
+        """Remember a prefix in one of the two sets."""
+        if len(known) >= PREFIXES_KNOWN:
+            known.clear()
+        known.add(prefix)
 
 
 class Scope:
     """The part of the items that a search is about."""
 
-    def __init__(self, session: Session, prefix: Namespace) -> None:
+    def __init__(self, session: Session, prefix: Namespace, widths: Widths | None = None) -> None:
         self.prefix = prefix
         self.is_all = not prefix
-        self.namespace_ids: list[int] = []
+        self.is_wide = self.is_all or (widths is not None and prefix in widths.wide)
         self.range = path_range(*prefix_range(prefix))
-        if prefix:
-            rows = session.fetch(
-                f"select n.id from stateroom.namespace n where {self.range.sql} limit %(most)s",
-                {**self.range.parameters, "most": FEW_NAMESPACES + 1},
-                prepared=True,
-            )
-            self.namespace_ids = [number for (number,) in rows]
+        self.namespace_ids: list[int] = []
+        if self.is_wide:
+            return
+        rows = session.fetch(
+            f"select n.id from stateroom.namespace n where {self.range.sql} limit {FEW_NAMESPACES + 1}",
+            self.range.parameters,
+            prepared=True,
+        )
+        self.namespace_ids = [number for (number,) in rows]
+        self.is_wide = len(rows) > FEW_NAMESPACES
+        if self.is_wide and widths is not None:
+            widths.note(widths.wide, prefix)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no namespace."""
-        return not self.is_all and not self.namespace_ids
+        return not self.is_wide and not self.namespace_ids
 
     @property
     def single(self) -> int | None:
         """The id of the only namespace; None when there are several, or all."""
         return self.namespace_ids[0] if len(self.namespace_ids) == 1 else None
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether there are too many namespaces to name each of them."""
-        return self.is_all or len(self.namespace_ids) > FEW_NAMESPACES
 
     @property
     def sql(self) -> str:
@@ -86,7 +103,8 @@ class Scope:
         """What ``sql`` says of a wide scope, in a form that looks up the namespace of one item at a time."""
         if self.is_all:
             return self.sql
-        return f"(select {self.range.sql} from stateroom.namespace n where n.id = i.namespace_id)"
+        within = "n.path >= %(low)s and n.path < %(high)s"
+        return f"(select {within} from stateroom.namespace n where n.id = i.namespace_id)"
 
     @property
     def join(self) -> str:
