@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import os
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from psycopg import sql
 from typing_extensions import override
 
 import stateroom.stores.sweeping as sweeping
+from stateroom.clock import ManualClock
 from stateroom.drivers.postgres import (
     finding,
     hnsw,
@@ -39,6 +41,7 @@ from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import DeleteItem, GetItem, PutItem, SearchItems, StoreOperation
 from stateroom.stores.postgres import PostgresStore
 from stateroom.testing import drawing
+from stateroom.testing.comparing import check_same, facts
 from stateroom.testing.machine import VECTORS, Setup, StoreMachine, machine
 from tests.random.test_machine import with_thresholds
 
@@ -77,6 +80,8 @@ LOW: Mapping[tuple[ModuleType, str], Any] = {
     (where, "INDEXED_CHOICES_MAX"): 1,
     (where, "INDEXED_TEXT_MAX"): 2,
 }
+
+numbers = count()
 
 LowPostgresStore = with_thresholds(PostgresStore, LOW)
 
@@ -183,6 +188,30 @@ TestPostgres = machine(open_store, name="Postgres", base=PostgresMachine).TestCa
 TestLowPostgres = machine(open_low_store, name="LowPostgres", base=CrowdedMachine).TestCase
 
 
+def anew(**options: Any) -> Setup:
+    """Return a set-up whose store is empty."""
+    return Setup(Path(f"{os.getpid()}-{next(numbers)}"), options)
+
+
+short_pages = st.builds(
+    lambda search, limit: search._replace(limit=limit), drawing.lists | drawing.queries, st.integers(1, 4)
+)
+
+
+@given(drawing.several_puts, st.lists(short_pages, min_size=8, max_size=8))
+@settings(max_examples=120)
+def test_many_searches_of_the_same_items_find_what_the_reference_finds(
+    puts: list[StoreOperation], searches: list[StoreOperation]
+) -> None:
+    asked = [each for each in map(quiet, searches) if getattr(each, "mode", "") in ("auto", "text")]
+    setup = anew(clock=ManualClock())
+    with open_low_store(setup) as store, InMemoryStore(clock=ManualClock()) as reference:
+        for each in (store, reference):
+            each.batch(puts)
+        found, wanted = ([each.batch([one]) for one in asked] for each in (store, reference))
+        check_same(facts(found, store.capabilities), facts(wanted, store.capabilities))
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b"]), st.text("abcrst12 ", max_size=9)), max_size=12),
     st.text("abcrst12 ", min_size=1, max_size=6),
@@ -195,13 +224,14 @@ def test_of_a_few_vectors_the_hnsw_index_finds_the_nearest(
 ) -> None:
     index = {**VECTORS, "distance_type": metric}
     puts = [PutItem((label,), str(number), {"text": text}) for number, (label, text) in enumerate(texts)]
-    with tempfile.TemporaryDirectory() as folder, InMemoryStore(index=index) as reference:
+    setup = anew(index=index)
+    with open_low_store(setup) as store, InMemoryStore(index=index) as reference:
         reference.batch(puts)
-        with open_low_store(Setup(Path(folder), {"index": index})) as store:
-            store.batch(puts[::2])
-            store._items.sweep(0)
-            store.batch(puts[1::2])
-            for prefix in ((), ("a",)):
-                found = store.search(prefix, query=query, limit=size)
-                exact = reference.search(prefix, query=query, limit=size)
-                assert [hit.score for hit in found] == pytest.approx([hit.score for hit in exact], abs=1e-6)
+        store.batch(puts[::2])
+        # The upkeep moves those into the index, and not the ones that follow.
+        store.sweep_ttl()
+        store.batch(puts[1::2])
+        for prefix in ((), ("a",)):
+            found = store.search(prefix, query=query, limit=size)
+            exact = reference.search(prefix, query=query, limit=size)
+            assert [hit.score for hit in found] == pytest.approx([hit.score for hit in exact], abs=1e-6)

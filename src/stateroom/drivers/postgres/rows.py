@@ -71,9 +71,11 @@ class Read(NamedTuple):
 def address_of(namespace: Namespace, key: str) -> UUID:
     """Return the primary key of an item: a digest, since namespaces and keys may be of any length.
 
-    No label and no key holds a NUL, so the last one in the digested bytes is where the key begins.
+    Its first four bytes are the namespace's alone, so that items of one are neighbours in the index; the
+    other twelve are of both. No label and no key holds a NUL, so the last one is where the key begins.
     """
-    return UUID(bytes=blake2b(encode(namespace) + key.encode(), digest_size=16).digest())
+    path, home = _home(namespace)
+    return UUID(bytes=home + blake2b(path + key.encode(), digest_size=12).digest())
 
 
 def digest_of(path: bytes) -> UUID:
@@ -120,6 +122,12 @@ def records_of(session: Session, found: Sequence[Found]) -> list[Record]:
 def _read(operation: Get, row: Sequence[Any]) -> Read:
     *facts, now = row
     return Read(Record(operation.namespace, operation.key, *facts), now)
+
+
+@lru_cache(maxsize=10_000)
+def _home(namespace: Namespace) -> tuple[bytes, bytes]:
+    path = encode(namespace)
+    return path, blake2b(path, digest_size=4).digest()
 
 
 @lru_cache(maxsize=10_000)

@@ -30,7 +30,7 @@ stamp as materialized (
         (select s.value::bigint from stateroom.setting s where s.name = 'updated_at')
     ) as at
 )
-"""  # constants only
+"""
 """The time of a put: never before that of an item put earlier, even if the clock has run back."""
 
 _HOME: Final = "(select n.id from stateroom.namespace n where n.digest = {digest} for key share)"
@@ -86,6 +86,13 @@ from stamp, unnest(
 ) w(address, digest, key, ttl, lifetime, paths, length, raw, exact, first, last) {_REPLACE}
 returning i.address, {_STAMPS}
 """  # constants only
+
+_LEVEL = f"""
+update stateroom.item i set
+    created_at = case when i.created_at = i.updated_at then %(latest)s else i.created_at end,
+    updated_at = %(latest)s
+where i.address = any(%(addresses)s::uuid[]) returning i.address, {_STAMPS}
+"""
 
 _PUT_IF_REVISION = f"""
 {CLOCK}, {_STAMP}
@@ -195,11 +202,24 @@ def put_all(session: Session, text: TextIndex | None, operations: Sequence[Put])
         },
         prepared=True,
     )
-    stamps = {address: stamp for address, *stamp in rows}
+    stamps = {address: stamp for address, *stamp in _levelled(session, rows)}
     return [
         _record(operation, stamps[column["address"]])
         for operation, column in zip(operations, columns, strict=True)
     ]
+
+
+def _levelled(session: Session, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Give items that were put together one time, by which their revisions tell the order.
+
+    They have one already, unless the clock has not gone on since one of them was put before.
+    """
+    latest = max(updated_at for *_, updated_at, _ in rows)
+    if all(updated_at == latest for *_, updated_at, _ in rows):
+        return rows
+    return session.fetch(
+        _LEVEL, {"addresses": uuids(address for address, *_ in rows), "latest": latest}, prepared=True
+    )
 
 
 def delete_all(session: Session, operations: Sequence[Delete]) -> list[int]:

@@ -18,7 +18,8 @@ create index namespace_path_reversed on stateroom.namespace (substring(path_reve
 -- Gives each put a number that is greater than those of all puts that ended before it began.
 create sequence stateroom.revision;
 
--- One row an item. The address is a digest of namespace and key, which may be of any length. raw is the
+-- One row an item. The address is a digest of namespace and key, which may be of any length; its first
+-- bytes are the namespace's, so that items of one are neighbours in the index. raw is the
 -- JSON as it was put, value the same for filters to look at. terms are the distinct terms of the text as
 -- 64-bit digests, counts how often each occurs, length the sum of those; terms is null until analysed.
 create table stateroom.item (
