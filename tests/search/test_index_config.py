@@ -115,7 +115,7 @@ def test_a_config_that_is_no_mapping_is_refused(config: Any) -> None:
     assert refused(config).field == "index"
 
 
-@pytest.mark.parametrize("name", ["ann_index_config", "text_fields", "Dims", 3])
+@pytest.mark.parametrize("name", ["Dims", "m", 3])
 def test_an_unknown_setting_is_refused_with_the_known_ones(name: Any) -> None:
     error = refused({name: {"kind": "flat"}})
     assert error.field == f"index.{name}"
@@ -212,3 +212,12 @@ def test_a_query_without_a_mode_means_what_the_index_can_do(config: dict[str, An
 )
 def test_a_mode_that_the_index_cannot_serve_is_refused(config: dict[str, Any]) -> None:
     assert refused(config).field == "index.mode"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("ann_index_config", "hnsw: True"), ("text_fields", "write fields")]
+)
+def test_other_libraries_settings_are_refused_with_ours(name: str, says: str) -> None:
+    with pytest.raises(Misconfigured, match=says) as caught:
+        parse_index_config({name: {}})
+    assert caught.value.field == f"index.{name}"

@@ -36,6 +36,14 @@ LOCAL: Final = "local"
 SOME_STORES: Final = frozenset({"hnsw", "vector_type", "vector_cache_mb"})
 """Settings that only some stores have a use for."""
 
+_SPELLED_ELSEWHERE: Final[Mapping[str, str]] = {
+    "ann_index_config": (
+        "write hnsw: True for its kind 'hnsw' (the default there) or nothing for 'flat', which is exact, and "
+        "vector_type beside it; there is no ivfflat, and no m or ef_construction"
+    ),
+    "text_fields": "write fields",
+}
+
 MAX_DIMS: Final = 65_536
 MAX_HNSW_DIMS: Final[Mapping[VectorType, int]] = {"vector": 2_000, "halfvec": 4_000}
 """pgvector builds HNSW indexes for so many dimensions and no more."""
@@ -136,6 +144,8 @@ def check_known_dims(embed: object, dims: int | None) -> None:
 
 def _check_name(name: object, supports: frozenset[str]) -> None:
     label = f"index.{name}"
+    if advice := _SPELLED_ELSEWHERE.get(str(name)):
+        raise Misconfigured(f"{label} is another library's spelling: {advice}", field=label)
     if name not in _CHECKS:
         raise Misconfigured(
             f"{label} is not a setting; the settings are {', '.join(sorted(_CHECKS))}", field=label
