@@ -67,8 +67,19 @@ def _hnsw(index: dict[str, Any] | None) -> dict[str, Any] | None:
 def _analyze(context: Any) -> None:
     import psycopg
 
+    tables = ["item", "namespace"]
     with psycopg.connect(context.uri, autocommit=True) as connection:
-        for table in ("item", "namespace"):
+        if context.index and "embed" in context.index:
+            # What the upkeep would do bit by bit, as the peers' index is built at once after their load, too.
+            connection.execute("drop index stateroom.vector_hnsw_cosine")
+            connection.execute("update stateroom.vector set indexed = true where indexed is false")
+            connection.execute("set maintenance_work_mem = '1GB'")
+            connection.execute(
+                "create index vector_hnsw_cosine on stateroom.vector "
+                "using hnsw (embedding halfvec_cosine_ops) where indexed"
+            )
+            tables.append("vector")
+        for table in tables:
             connection.execute(f"vacuum analyze stateroom.{table}")
         connection.execute("checkpoint")
 

@@ -69,7 +69,7 @@ def test_the_vectors_of_an_item_are_known_by_their_text(opens: Opens, vector_typ
 
     def known(key: str) -> dict[bytes, list[float]]:
         address = address_of(("a", "1"), key)
-        found = memory.db.read(lambda session: memory.vectors.known(session, address))
+        found = memory.db.read(lambda session: memory.vectors.known(session, [address]))
         assert all(vector.dtype == np.float32 for vector in found.values())
         return {digest: vector.tolist() for digest, vector in found.items()}
 

@@ -238,6 +238,13 @@ class Items(ABC):
             raise outcome
         return outcome
 
+    def vectors_of(self, addresses: Sequence[tuple[Namespace, str]]) -> dict[bytes, NDArray[np.float32]]:
+        """Return the ``vectors`` of many items together; drivers with a shorter way override this."""
+        known: dict[bytes, NDArray[np.float32]] = {}
+        for namespace, key in addresses:
+            known |= self.vectors(namespace, key)
+        return known
+
     def put(self, operation: Put) -> Record:
         """Apply one ``Put``; drivers with a shorter way override this."""
         (record,) = self.apply([operation])

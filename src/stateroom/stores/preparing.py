@@ -94,12 +94,8 @@ class Preparing:
 
     def _known(self, operations: Sequence[Operation], wanted: _Wanted) -> dict[bytes, Vector]:
         """Return the vectors that the items about to be replaced have, by the digest of their text."""
-        known: dict[bytes, Vector] = {}
-        for place in wanted:
-            operation = operations[place]
-            if isinstance(operation, Put):
-                known |= self._items.vectors(operation.namespace, operation.key)
-        return known
+        puts = [operations[place] for place in wanted]
+        return self._items.vectors_of([(put.namespace, put.key) for put in puts if isinstance(put, Put)])
 
 
 def _missing(

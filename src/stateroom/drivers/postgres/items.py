@@ -185,10 +185,14 @@ class PostgresItems(Items):
 
     @override
     def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
+        return self.vectors_of([(namespace, key)])
+
+    @override
+    def vectors_of(self, addresses: Sequence[tuple[Namespace, str]]) -> dict[bytes, NDArray[np.float32]]:
         if self._vectors is None:
             return {}
-        known = self._vectors.known
-        return self._db.read(lambda session: known(session, address_of(namespace, key)))
+        known, wanted = self._vectors.known, [address_of(*address) for address in addresses]
+        return self._db.read(lambda session: known(session, wanted))
 
     @override
     def sweep(self, limit: int) -> int:
@@ -350,24 +354,19 @@ class PostgresItems(Items):
         def shown(record: Record) -> Record:
             return self._expiries.shown(record, writer, refreshes=operation.refresh)
 
+        limit, offset = operation.limit, operation.offset
+        scope, condition = self._scope(session, operation.prefix), self._condition(operation.filter)
         if operation.query is None:
-            return [Hit(shown(record)) for record in self._found(session, operation)]
-        if operation.limit == 0:
+            return [Hit(shown(record)) for record in find(session, scope, condition, limit, offset)]
+        if limit == 0:
             return []
-        need = operation.limit + operation.offset
-        condition = self._condition(operation.filter)
-        asked = Asked(self._scope(session, operation.prefix), condition, operation.query, need)
-        page = self._ranking.search(session, asked)[operation.offset : need]
+        asked = Asked(scope, condition, operation.query, limit + offset)
+        page = self._ranking.search(session, asked)[offset : limit + offset]
         records = records_of(session, [ranked.found for ranked in page])
         return [
             Hit(shown(record), ranked.score, ranked.text, ranked.vector)
             for record, ranked in zip(records, page, strict=True)
         ]
-
-    def _found(self, session: Session, operation: Search) -> list[Record]:
-        scope = self._scope(session, operation.prefix)
-        condition = self._condition(operation.filter)
-        return find(session, scope, condition, operation.limit, operation.offset)
 
     def _has_several(self, search: Search) -> bool:
         return search.prefix in self._widths.several

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from stateroom.contract.items import Get
-from stateroom.drivers.postgres.arrays import bigints, uuids
+from stateroom.drivers.postgres.arrays import uuids
 from stateroom.drivers.postgres.session import CLOCK, NOW, Session
 from stateroom.model.item import Record
 from stateroom.model.namespace import Namespace, decode, encode
@@ -36,18 +36,16 @@ _GET = f"""
 from stateroom.item i where i.address = %(address)s
 """  # constants only
 
+# A list rather than a table of addresses: for it the plan that is kept is as good as any.
 _GET_ALL = f"""
-{CLOCK} select w.place, {_FACTS}, case when i.expires_at is not null then {NOW} end
-from unnest(%(addresses)s::uuid[]) with ordinality w(address, place)
-cross join lateral (select * from stateroom.item where address = w.address) i
-"""  # constants only
+{CLOCK} select i.address, {_FACTS}, case when i.expires_at is not null then {NOW} end
+from stateroom.item i where i.address = any(%(addresses)s::uuid[])
+"""
 
 _RECORDS = f"""
-select {COLUMNS}
-from unnest(%(addresses)s::uuid[], %(revisions)s::bigint[]) with ordinality w(address, revision, place)
-join stateroom.item i on i.address = w.address and i.revision = w.revision
-join stateroom.namespace n on n.id = i.namespace_id order by w.place
-"""  # constants only
+select i.address, {COLUMNS} from stateroom.item i join stateroom.namespace n on n.id = i.namespace_id
+where i.address = any(%(addresses)s::uuid[])
+"""
 
 
 class Changed(Exception):  # what happened, which is no error
@@ -95,28 +93,25 @@ def get_all(session: Session, operations: Sequence[Get]) -> list[Read | None]:
         namespace, key, _ = operations[0]
         rows = session.fetch(_GET, {"address": address_of(namespace, key)}, prepared=True)
         return [_read(operations[0], rows[0]) if rows else None]
-    addresses = uuids(address_of(namespace, key) for namespace, key, _ in operations)
-    found: list[Read | None] = [None] * len(operations)
-    for place, *row in session.fetch(_GET_ALL, {"addresses": addresses}, prepared=True):
-        found[place - 1] = _read(operations[place - 1], row)
-    return found
+    addresses = [address_of(namespace, key) for namespace, key, _ in operations]
+    rows = session.fetch(_GET_ALL, {"addresses": uuids(addresses)}, prepared=True)
+    found = {address: row for address, *row in rows}
+    return [
+        _read(operation, found[address]) if address in found else None
+        for operation, address in zip(operations, addresses, strict=True)
+    ]
 
 
 def records_of(session: Session, found: Sequence[Found]) -> list[Record]:
     """Return the records of what was found, in the given order; raise ``Changed`` if one is gone."""
     if not found:
         return []
-    rows = session.fetch(
-        _RECORDS,
-        {
-            "addresses": uuids(address for address, _ in found),
-            "revisions": bigints([revision for _, revision in found]),
-        },
-        prepared=True,
-    )
-    if len(rows) < len(found):
+    addresses = uuids(address for address, _ in found)
+    rows = session.fetch(_RECORDS, {"addresses": addresses}, prepared=True)
+    records = {address: to_record(row) for address, *row in rows}
+    if any(address not in records or records[address].revision != revision for address, revision in found):
         raise Changed
-    return [to_record(row) for row in rows]
+    return [records[address] for address, _ in found]
 
 
 def _read(operation: Get, row: Sequence[Any]) -> Read:

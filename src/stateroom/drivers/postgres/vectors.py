@@ -98,7 +98,7 @@ select * from unnest(
 _KNOWN = """
 select v.digest, v.embedding::real[] from stateroom.item i
 join stateroom.vector v on v.revision = i.revision and v.address = i.address
-where i.address = %(address)s
+where i.address = any(%(addresses)s::uuid[])
 """
 
 _SCORES = """
@@ -222,9 +222,9 @@ class Vectors:
             prepared=True,
         )
 
-    def known(self, session: Session, address: UUID) -> dict[bytes, NDArray[np.float32]]:
-        """Return the vectors of an item by the digest of their text."""
-        rows = session.fetch(_KNOWN, {"address": address}, prepared=True)
+    def known(self, session: Session, addresses: Sequence[UUID]) -> dict[bytes, NDArray[np.float32]]:
+        """Return the vectors of items by the digest of their text."""
+        rows = session.fetch(_KNOWN, {"addresses": uuids(addresses)}, prepared=True)
         return {digest: np.array(numbers, np.float32) for digest, numbers in rows}
 
     def search(self, session: Session, target: Target, need: int) -> list[Scored]:
