@@ -94,8 +94,9 @@ class Preparing:
 
     def _known(self, operations: Sequence[Operation], wanted: _Wanted) -> dict[bytes, Vector]:
         """Return the vectors that the items about to be replaced have, by the digest of their text."""
-        puts = [operations[place] for place in wanted]
-        return self._items.vectors_of([(put.namespace, put.key) for put in puts if isinstance(put, Put)])
+        asked = [operations[place] for place in wanted]
+        addresses = [(put.namespace, put.key) for put in asked if isinstance(put, Put)]
+        return self._items.vectors_of(addresses) if addresses else {}
 
 
 def _missing(
