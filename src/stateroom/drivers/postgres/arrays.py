@@ -9,11 +9,11 @@ from uuid import UUID
 
 import numpy as np
 import psycopg
-from psycopg.adapt import Dumper
+from psycopg.adapt import AdaptersMap, Dumper, PyFormat
 from psycopg.pq import Format
 from typing_extensions import override
 
-__all__ = ["Sent", "SentDumper", "bigints", "byteas", "doubles", "integers", "texts", "uuids"]
+__all__ = ["Sent", "bigints", "byteas", "doubles", "integers", "teach", "texts", "uuids"]
 
 _HEAD: Final = Struct("!iiIii")
 _LENGTH: Final = Struct("!i")
@@ -30,7 +30,7 @@ class Sent:
         self.data = data
 
 
-class SentDumper(Dumper):
+class _SentDumper(Dumper):
     """Hands a ``Sent`` over as it is."""
 
     format = Format.BINARY
@@ -41,7 +41,15 @@ class SentDumper(Dumper):
         return obj.data
 
 
-psycopg.adapters.register_dumper(Sent, SentDumper)
+psycopg.adapters.register_dumper(Sent, _SentDumper)
+
+
+def teach(adapters: AdaptersMap) -> None:
+    """See to it that a connection's adapters know a ``Sent``: those of an older connection do not."""
+    try:
+        adapters.get_dumper(Sent, PyFormat.BINARY)
+    except psycopg.ProgrammingError:
+        adapters.register_dumper(Sent, _SentDumper)
 
 
 def bigints(numbers: Sequence[int | None]) -> Sent:

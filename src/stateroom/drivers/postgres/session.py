@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import Format
 from psycopg.rows import tuple_row
 
-from stateroom.drivers.postgres.arrays import Sent, SentDumper
+from stateroom.drivers.postgres.arrays import teach
 from stateroom.drivers.postgres.timing import Timing
 
 __all__ = ["CLOCK", "LIVE", "NOW", "Session"]
@@ -48,11 +48,10 @@ class Session:
         self, connection: psycopg.Connection[Any], schema: str, timing: Timing, *, prepares: bool
     ) -> None:
         self.connection = connection
+        teach(connection.adapters)
         # Not connection.cursor: the connection may come from a pool that makes cursors of another kind.
         self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
         self._cursor.format = Format.BINARY
-        # A pool's connection may be older than the registration of this class.
-        self._cursor.adapters.register_dumper(Sent, SentDumper)
         self._schema = schema
         self._timing = timing
         self.prepares = prepares
