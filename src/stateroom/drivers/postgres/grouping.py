@@ -21,6 +21,8 @@ def trips(batches: Sequence[Batch]) -> list[list[int]]:
     Others go alone, so that nobody waits for somebody else's long search; but those that write to one
     address go together, in their order.
     """
+    if _all_get(batches):
+        return [list(range(len(batches)))]
     together: dict[Kind, list[int]] = {}
     found: list[list[int]] = []
     writers: dict[tuple[Namespace, str], list[int]] = {}
@@ -40,11 +42,18 @@ def trips(batches: Sequence[Batch]) -> list[list[int]]:
 
 def kind_of(batches: Sequence[Batch]) -> Kind:
     """Return as what a trip can be made in one statement."""
+    if _all_get(batches):
+        return "gets"
     kinds = {_kind(batch) for batch in batches}
     addresses = [address for batch in batches for address in _written(batch)]
     if len(kinds) > 1 or len(set(addresses)) < len(addresses):
         return "each alone"
     return kinds.pop()
+
+
+def _all_get(batches: Sequence[Batch]) -> bool:
+    """Tell whether all is gets, which is frequent, and quickly told."""
+    return all(type(operation) is Get for batch in batches for operation in batch)
 
 
 def is_conditional(operation: Operation) -> bool:

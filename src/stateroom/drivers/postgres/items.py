@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -243,8 +244,11 @@ class PostgresItems(Items):
         if kind == "listings":
             self._expiries.flush_due()
             return [[hits] for hits in self._listed(operations)]  # type: ignore[arg-type]  # as it is
-        results = iter(self._run(operations))
-        return [[next(results) for _ in batch] for batch in batches]
+        results = self._run(operations)
+        if len(results) == len(batches):
+            return [[result] for result in results]
+        ends = accumulate((len(batch) for batch in batches), initial=0)
+        return [results[start:end] for start, end in pairwise(ends)]
 
     def _run(self, batch: Sequence[Operation]) -> list[Result]:
         """Apply one batch, raising its error."""
@@ -262,9 +266,10 @@ class PostgresItems(Items):
             return self._db.read_together(
                 lambda session: [self._apply(session, operation) for operation in batch]
             )
-        if isinstance(batch[0], Search) and is_simple(batch[0]) and not self._has_several(batch[0]):
-            return [self._listed([batch[0]])[0]]
-        return self._db.read(lambda session: [self._apply(session, batch[0])])
+        (one,) = batch
+        if isinstance(one, Search) and is_simple(one) and one.prefix not in self._widths.several:
+            return [self._listed([one])[0]]
+        return self._db.read(lambda session: [self._apply(session, one)])
 
     def _listed(self, searches: Sequence[Search]) -> list[list[Hit]]:
         """Apply searches that just list below a prefix."""
@@ -367,9 +372,6 @@ class PostgresItems(Items):
             Hit(shown(record), ranked.score, ranked.text, ranked.vector)
             for record, ranked in zip(records, page, strict=True)
         ]
-
-    def _has_several(self, search: Search) -> bool:
-        return search.prefix in self._widths.several
 
     def _scope(self, session: Session, prefix: Namespace) -> Scope:
         return Scope(session, prefix, self._widths)
