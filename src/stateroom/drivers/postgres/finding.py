@@ -214,7 +214,7 @@ def _walked(wanted: _Wanted, walk: int) -> str:
     if wanted.condition is not _ANY:
         columns += ", i.value"
     # A few are looked up one by one as they come; many are told apart by the list of all that belong.
-    belongs = scope.sql if wanted.need > FEW_LOOKED_UP else scope.looked_up
+    belongs = f"({scope.sql}) is true" if wanted.need > FEW_LOOKED_UP else scope.looked_up
     return (
         f"select i.address, i.updated_at, i.revision from (select {columns} from stateroom.item i {LATEST} "
         f"limit {walk}) i where {LIVE} and {wanted.condition.sql} and {belongs} {LATEST}"

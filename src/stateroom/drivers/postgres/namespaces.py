@@ -7,7 +7,7 @@ from typing import Any, Final
 from stateroom.contract.items import ListNamespaces
 from stateroom.drivers.postgres.scope import PATH_BYTES, path_range
 from stateroom.drivers.postgres.session import CLOCK, LIVE, Session
-from stateroom.model.namespace import WILDCARD, Match, Namespace, prefix_range
+from stateroom.model.namespace import WILDCARD, Match, Namespace, decode, prefix_range
 
 __all__ = ["list_namespaces"]
 
@@ -19,19 +19,19 @@ _HOLDS: Final = f"exists (select 1 from stateroom.item i where i.namespace_id = 
 def list_namespaces(session: Session, operation: ListNamespaces) -> list[Namespace]:
     """Apply a ``ListNamespaces``."""
     sql, parameters = _conditions(operation.matches)
-    page: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset}
+    page = f"limit {operation.limit} offset {operation.offset}"
     if operation.limit == 0:
         return []
     if operation.max_depth is None:
         rows = session.fetch(
-            f"{CLOCK} select n.labels from stateroom.namespace n where {sql} and {_HOLDS} {_ORDER} "
-            "limit %(limit)s offset %(offset)s",
-            parameters | page,
+            f"{CLOCK} select n.path from stateroom.namespace n where {sql} and {_HOLDS} {_ORDER} {page}",
+            parameters,
+            prepared=not parameters,
         )
-    else:
-        # With a wildcard most namespaces that a step could go to may not match, so all are looked at once.
-        cut = _cut_all if any(WILDCARD in match.path for match in operation.matches) else _cut
-        rows = session.fetch(cut(sql), parameters | page | {"depth": operation.max_depth})
+        return [decode(path) for (path,) in rows]
+    # With a wildcard most namespaces that a step could go to may not match, so all are looked at once.
+    cut = _cut_all if any(WILDCARD in match.path for match in operation.matches) else _cut
+    rows = session.fetch(f"{cut(sql)} {page}", parameters | {"depth": operation.max_depth})
     return [tuple(labels) for (labels,) in rows]
 
 
@@ -39,7 +39,7 @@ def _cut_all(sql: str) -> str:
     """Return the statement that cuts all namespaces and drops duplicates."""
     return (
         f'{CLOCK} select distinct n.labels[1:%(depth)s] collate "C" as labels from stateroom.namespace n '
-        f"where {sql} and {_HOLDS} order by 1 limit %(limit)s offset %(offset)s"
+        f"where {sql} and {_HOLDS} order by 1"
     )
 
 
@@ -64,7 +64,7 @@ def _cut(sql: str) -> str:
         f"{CLOCK.replace('with', 'with recursive', 1)}, cut(labels, after) as ("
         f"({step} from ({first.format(after='')}) f) union all "
         f"select s.* from cut c cross join lateral ({step} from ({first.format(after=after)}) f) "
-        "s(labels, after)) select labels from cut limit %(limit)s offset %(offset)s"
+        "s(labels, after)) select labels from cut"
     )
 
 

@@ -101,6 +101,8 @@ join stateroom.vector v on v.revision = i.revision and v.address = i.address
 where i.address = any(%(addresses)s::uuid[])
 """
 
+_KNOWN_OF_ONE = _KNOWN.replace("any(%(addresses)s::uuid[])", "%(address)s")
+
 _SCORES = """
 select v.revision, max({score}) from stateroom.vector v
 where v.revision = any(%(revisions)s::bigint[]) group by v.revision
@@ -224,7 +226,10 @@ class Vectors:
 
     def known(self, session: Session, addresses: Sequence[UUID]) -> dict[bytes, NDArray[np.float32]]:
         """Return the vectors of items by the digest of their text."""
-        rows = session.fetch(_KNOWN, {"addresses": uuids(addresses)}, prepared=True)
+        if len(addresses) == 1:
+            rows = session.fetch(_KNOWN_OF_ONE, {"address": addresses[0]}, prepared=True)
+        else:
+            rows = session.fetch(_KNOWN, {"addresses": uuids(addresses)}, prepared=True)
         return {digest: np.array(numbers, np.float32) for digest, numbers in rows}
 
     def search(self, session: Session, target: Target, need: int) -> list[Scored]:

@@ -116,39 +116,32 @@ _REVISION_AT = f"""
 {CLOCK} select i.revision from stateroom.item i where i.address = %(address)s and {LIVE}
 """  # constants only
 
-_KEEP_TIME: Final = f"""
-kept as (
-    update stateroom.setting s set value = (select max(updated_at) from gone)::text
-    where s.name = 'updated_at' and s.value::bigint < (select max(updated_at) from gone)
-    and (select max(updated_at) from gone) >= {NOW}
-)
-"""  # constants only
+_KEEP_TIME: Final = """
+update stateroom.setting s set value = %(time)s::bigint::text
+where s.name = 'updated_at' and s.value::bigint < %(time)s
+"""
 """Remembers the time of a removed item that is ahead of the clock."""
 
+_GONE: Final = f"i.namespace_id, i.updated_at, i.updated_at >= {NOW}"
+"""What is told of removed items: where they were, their time, and whether that is ahead of the clock."""
+
 _DELETE = f"""
-{CLOCK}, gone as (
-    delete from stateroom.item i where i.address = %(address)s
-    and (%(if_revision)s::bigint is null or i.revision = %(if_revision)s::bigint and {LIVE})
-    returning i.namespace_id, i.updated_at
-), {_KEEP_TIME} select namespace_id from gone
-"""  # constants only
+{CLOCK} delete from stateroom.item i where i.address = %(address)s
+and (%(if_revision)s::bigint is null or i.revision = %(if_revision)s::bigint and {LIVE})
+returning {_GONE}
+"""
 
 _DELETE_ALL = f"""
-{CLOCK}, gone as (
-    delete from stateroom.item i where i.address = any(%(addresses)s::uuid[])
-    returning i.namespace_id, i.updated_at
-), {_KEEP_TIME} select namespace_id from gone
-"""  # constants only
+{CLOCK} delete from stateroom.item i where i.address = any(%(addresses)s::uuid[]) returning {_GONE}
+"""
 
 _SWEEP = f"""
 {CLOCK}, due as (
     select i.address from stateroom.item i where i.expires_at <= {NOW}
     order by i.expires_at limit %(most)s for update skip locked
-), gone as (
-    delete from stateroom.item i using due where i.address = due.address
-    returning i.address, i.namespace_id, i.updated_at
-), {_KEEP_TIME} select address, namespace_id from gone
-"""  # constants only
+)
+delete from stateroom.item i using due where i.address = due.address returning i.address, {_GONE}
+"""
 
 
 def put(session: Session, text: TextIndex | None, operation: Put) -> Record:
@@ -226,15 +219,14 @@ def delete_all(session: Session, operations: Sequence[Delete]) -> list[int]:
     """Remove items, all without conditions if they are several; return the ids of their namespaces."""
     addresses = [address_of(operation.namespace, operation.key) for operation in operations]
     if len(operations) > 1:
-        rows = session.fetch(_DELETE_ALL, {"addresses": uuids(addresses)}, prepared=True)
-        return [number for (number,) in rows]
+        return _left(session, session.fetch(_DELETE_ALL, {"addresses": uuids(addresses)}, prepared=True))
     (operation,) = operations
     parameters = {"address": addresses[0], "if_revision": operation.if_revision}
     rows = session.fetch(_DELETE, parameters, prepared=True)
     if not rows and operation.if_revision is not None:
         found = session.fetch(_REVISION_AT, parameters, prepared=True)
         raise _conflict(operation, found[0][0] if found else None)
-    return [number for (number,) in rows]
+    return _left(session, rows)
 
 
 def register(session: Session, namespaces: Sequence[Namespace]) -> None:
@@ -273,7 +265,17 @@ def forget_empty(session: Session, namespace_ids: Sequence[int]) -> None:
 
 def sweep(session: Session, limit: int) -> list[tuple[UUID, int]]:
     """Remove at most ``limit`` expired items; return their addresses and the ids of their namespaces."""
-    return session.fetch(_SWEEP, {"most": limit})
+    rows = session.fetch(_SWEEP, {"most": limit})
+    numbers = _left(session, [gone for _, *gone in rows])
+    return [(address, number) for (address, *_), number in zip(rows, numbers, strict=True)]
+
+
+def _left(session: Session, rows: Sequence[Sequence[Any]]) -> list[int]:
+    """Return the ids of the namespaces of removed items, so that no later put runs behind them."""
+    ahead = [updated_at for _, updated_at, is_ahead in rows if is_ahead]
+    if ahead:
+        session.execute(_KEEP_TIME, {"time": max(ahead)}, prepared=True)
+    return [number for number, *_ in rows]
 
 
 def refresh(session: Session, expiries: dict[tuple[UUID, int], int]) -> None:
