@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import asynchronous, foreign, growth, kv, retrieval, text, vector
+from benchmarks import aegis, asynchronous, foreign, growth, kv, retrieval, text, vector
 from benchmarks.measure import Line, Options
 from benchmarks.report import show, show_growth
 
@@ -25,6 +25,7 @@ SUITES = {
     "growth": growth.measure,
     "text": text.measure,
     "foreign": foreign.measure,
+    "aegis": aegis.measure,
 }
 RETRIEVAL = "retrieval"
 
