@@ -150,7 +150,8 @@ def test_A20_an_index_build_that_was_killed_is_done_anew(start: Start, watch: Wa
 
 
 def test_a_schema_of_a_newer_release_is_refused(watch: Watch) -> None:
-    PostgresStore(watch.uri, schema=watch.name).setup()
+    with PostgresStore(watch.uri, schema=watch.name):
+        pass
     watch.execute("insert into {}.migration (version) values (9999)")
     with pytest.raises(Misconfigured, match="upgrade stateroom") as raised:
         PostgresStore(watch.uri, schema=watch.name).setup()
