@@ -25,8 +25,9 @@ SUITES = {
     "growth": growth.measure,
     "text": text.measure,
     "foreign": foreign.measure,
-    "aegis": aegis.measure,
 }
+if aegis.SERVER:
+    SUITES["aegis"] = aegis.measure
 RETRIEVAL = "retrieval"
 
 

@@ -23,8 +23,9 @@ from benchmarks.measure import Case, Contender, Line, Options, interleave, lines
 from benchmarks.report import show
 from stateroom.stores.aegis import AegisStore
 
-__all__ = ["SIZES", "measure"]
+__all__ = ["SERVER", "SIZES", "measure"]
 
+SERVER = os.environ.get("STATEROOM_TEST_AEGIS", "")
 SIZES = (10_000,)
 QUICK_SIZE = 200
 NAMESPACES = 100
@@ -44,10 +45,9 @@ TARGETS = {
 
 def measure(options: Options, _folder: Path) -> Iterator[Line]:
     """Run the suite, if there is a server."""
-    named = os.environ.get("STATEROOM_TEST_AEGIS")
-    if not named:
+    if not SERVER:
         return
-    host, _, port = named.rpartition(":")
+    host, _, port = SERVER.rpartition(":")
     for n in [QUICK_SIZE] if options.quick else options.sizes or SIZES:
         stores = [*_stores(options, {"host": host, "port": int(port)})]
         # In turn, since what is done to an old record costs the server more than what is done to a new one.
