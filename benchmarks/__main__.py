@@ -8,7 +8,7 @@ import platform
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from benchmarks import aegis, asynchronous, foreign, growth, kv, retrieval, text
 from benchmarks.measure import Line, Options
 from benchmarks.report import show, show_growth
 
-SUITES = {
+SUITES: dict[str, Callable[[Options, Path], Iterator[Line]]] = {
     "kv": kv.measure,
     "vector": vector.measure,
     "async": asynchronous.measure,
