@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from stateroom.clock import Clock, system_clock
 from stateroom.errors import Misconfigured
 from stateroom.model.ttl import parse_ttl_config
 from stateroom.search.embedding import make_embedder
-from stateroom.search.index_config import DistanceType, VectorType, check_index_keys, parse_index_config
+from stateroom.search.index_config import (
+    DistanceType,
+    IndexSettings,
+    VectorType,
+    check_index_keys,
+    parse_index_config,
+)
 from stateroom.stores.base import Store
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresStore", "migrate_postgres"]
 
+_SUPPORTS: Final = frozenset({"hnsw", "vector_type"})
 _SCHEMA: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
 
@@ -48,7 +56,7 @@ class PostgresStore(Store):
         prepared_statements: bool = True,
         clock: Clock = system_clock,
     ) -> None:
-        settings = parse_index_config(index, supports=frozenset({"hnsw", "vector_type"}))
+        settings = parse_index_config(index, supports=_SUPPORTS)
         make_items = _driver()
         _check_schema(schema)
         _check_pool(uri, pool)
@@ -112,19 +120,28 @@ def migrate_postgres(
 
     Raises ``Misconfigured`` as the store would, and for ``hnsw`` without ``dims``.
     """
-    index: dict[str, Any] = {"text": False}
+    if dims is None and hnsw:
+        raise Misconfigured("hnsw needs dims: how many numbers the vectors have", field="dims")
+    settings = IndexSettings(text=False)
     if dims is not None:
         vectors = {"dims": dims, "distance_type": distance_type, "vector_type": vector_type, "hnsw": hnsw}
-        index |= {"embed": _no_vectors, **vectors}
-    elif hnsw:
-        raise Misconfigured("hnsw needs dims: how many numbers the vectors have", field="dims")
-    with PostgresStore(uri, schema=schema, index_keys=index_keys, index=index):
-        pass
-
-
-def _no_vectors(_texts: Sequence[str]) -> list[list[float]]:
-    """Stand for the embedder of a store in which nothing is put or searched."""
-    raise NotImplementedError
+        # Checked as a store's are; which embedder will make them is the store's to say.
+        checked = parse_index_config({"text": False, "embed": "any", **vectors}, supports=_SUPPORTS)
+        settings = replace(checked, embed=None)
+    _check_schema(schema)
+    items = _driver()(
+        uri,
+        settings,
+        index_keys=check_index_keys(index_keys),
+        clock=system_clock,
+        schema=schema,
+        pool=None,
+        prepares=True,
+    )
+    try:
+        items.open()
+    finally:
+        items.close()
 
 
 def _driver() -> type[PostgresItems]:
