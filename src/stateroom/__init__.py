@@ -5,9 +5,9 @@ from stateroom.contract.items import Capability
 from stateroom.stores.aegis import AegisStore
 from stateroom.stores.base import Store
 from stateroom.stores.foreign import from_base_store
-from stateroom.stores.items import Item, SearchItem
+from stateroom.stores.items import Item, KeyEntry, SearchItem
 from stateroom.stores.memory import InMemoryStore
-from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
+from stateroom.stores.operations import CountItems, DeleteItem, GetItem, ListItemKeys, PutItem, SearchItems
 from stateroom.stores.postgres import PostgresStore
 from stateroom.stores.sqlite import SqliteStore
 
@@ -22,6 +22,8 @@ __all__ = [
     "GetItem",
     "InMemoryStore",
     "Item",
+    "KeyEntry",
+    "ListItemKeys",
     "ManualClock",
     "PostgresStore",
     "PutItem",

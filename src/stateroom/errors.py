@@ -12,11 +12,14 @@ __all__ = [
     "InvalidKey",
     "InvalidNamespace",
     "InvalidPage",
+    "InvalidPath",
+    "InvalidPattern",
     "InvalidTTL",
     "InvalidValue",
     "LimitExceeded",
     "Misconfigured",
     "NotSupported",
+    "OutsideGraph",
     "StateroomError",
     "Unavailable",
 ]
@@ -60,6 +63,18 @@ class InvalidKey(InvalidInput):
     """A key is not a plain string."""
 
     code = "invalid_key"
+
+
+class InvalidPath(InvalidInput):
+    """A path names no file, or none that may be named."""
+
+    code = "invalid_path"
+
+
+class InvalidPattern(InvalidInput):
+    """A glob pattern cannot be used."""
+
+    code = "invalid_pattern"
 
 
 class InvalidValue(InvalidInput):
@@ -115,3 +130,9 @@ class Misconfigured(StateroomError, ValueError):
     """A setting is wrong, so the store refuses to start."""
 
     code = "misconfigured"
+
+
+class OutsideGraph(Misconfigured, RuntimeError):
+    """Something that only a running graph has was asked for outside of one."""
+
+    code = "outside_graph"

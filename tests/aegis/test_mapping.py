@@ -16,7 +16,6 @@ from stateroom.drivers.aegis.mapping import (
     namespaces,
     prefix_tag,
     read,
-    record_of,
     tags,
 )
 from stateroom.drivers.aegis.terms import terms
@@ -146,9 +145,9 @@ def test_the_largest_data_is_a_mebibyte() -> None:
 )
 def test_others_records_are_read_or_passed_over(text: str, value: Any) -> None:
     found = read(row(3, text))
-    assert (found and decode_value(record_of(found).raw)) == value
+    assert (found and decode_value(found.record.raw)) == value
     if found is not None:
-        record = record_of(found)
+        record = found.record
         assert (record.created_at, record.updated_at, record.revision) == (1_000, 5_000, 0)
 
 

@@ -23,7 +23,7 @@ from stateroom.errors import (
     Unavailable,
 )
 from stateroom.stores.aegis import AegisStore
-from stateroom.stores.operations import DeleteItem, PutItem
+from stateroom.stores.operations import DeleteItem, ListItemKeys, PutItem
 from tests.aegis.server import AegisServer, Token
 from tests.tidy.test_readme import run_page
 
@@ -227,6 +227,41 @@ def test_beyond_a_thousand_items_filters_and_listings_are_complete(store: AegisS
     assert [hit.key for hit in store.search((), limit=2)] == ["k", "1199"]
 
 
+def test_beyond_a_thousand_items_a_listing_of_keys_is_complete(
+    server: AegisServer, store: AegisStore
+) -> None:
+    keys = [f"/{n:04}.md" for n in range(1_200)]
+    store.batch([PutItem(USERS, key, {"content": [key]}) for key in keys])
+    store.put((*USERS, "deeper"), "/0000.md", {"content": ["other"]})
+    store.put(("users", "421"), "/0000.md", {})
+    server.requests.clear()
+    entries = store.list_keys(USERS, limit=10_000, values=True)
+    assert [(entry.key, entry.size, entry.value) for entry in entries] == [
+        (key, len(key), {"content": [key]}) for key in keys
+    ]
+    assert {each["operation"] for each in server.requests} == {"search"}
+    assert [entry.key for entry in store.list_keys(USERS, containing="1199")] == ["/1199.md"]
+    assert [entry.key for entry in store.list_keys(USERS, prefix="/119", after="/1197.md", limit=1)] == [
+        "/1198.md"
+    ]
+
+
+def test_a_listing_of_keys_in_a_batch_waits_for_the_writes_before_it(store: AegisStore) -> None:
+    listing = ListItemKeys(USERS)
+    results = store.batch(
+        [
+            PutItem(USERS, "/a", {"content": ["one"]}),
+            listing,
+            PutItem(USERS, "/b", {}),
+            listing,
+            DeleteItem(USERS, "/a"),
+            listing,
+        ]
+    )
+    listed = [[entry.key for entry in results[place]] for place in (1, 3, 5)]
+    assert listed == [["/a"], ["/a", "/b"], ["/b"]]
+
+
 def test_a_deletion_between_two_pages_hides_nothing(server: AegisServer, store: AegisStore) -> None:
     store.batch([PutItem(USERS, str(n), {"n": n}) for n in range(2_100)])
     store.put(("other",), "k", {})
@@ -322,6 +357,7 @@ def test_twins_that_others_left_count_once_and_go_with_the_next_write(
     assert item.value["n"] == 1
     assert [hit.value["n"] for hit in store.search(())] == [1]
     assert len(store.search(("users",), query="giraffe")) == store.count(()) == 1
+    assert [entry.value and entry.value["n"] for entry in store.list_keys(USERS, values=True)] == [1]
     store.put(USERS, "k", {"n": "new"})
     assert [*server.table.rows] == [first]
     insert(server, USERS, "k", {"n": "resurrected"})
@@ -481,4 +517,5 @@ def test_a_limit_of_nothing_asks_nothing(server: AegisServer, store: AegisStore)
     server.requests.clear()
     assert store.search(USERS, limit=0) == store.search(USERS, limit=0, query="giraffe") == []
     assert store.list_namespaces(limit=0) == []
+    assert store.list_keys(USERS, limit=0) == store.list_keys(()) == []
     assert server.requests == []

@@ -30,6 +30,9 @@ USERS = 2_000
 TEAMS = 100
 VALUES = 5_000
 EXPIRED, LASTING = 300, 200
+FOLDERS, FOLDED, LOOSE, OWNERS = 50, 10, 2_000, 100
+DISK: Namespace = ("disk",)
+FILE: tuple[Any, ...] = b'{"content":"text"}', '{"content":"text"}', [], [], 4, "yesterday"
 PAGE = 10
 SCHEMA = "plans"
 EPOCH = 1_700_000_000_000_000
@@ -40,6 +43,10 @@ COPY_ITEMS = """
 copy plans.item (address, namespace_id, key, revision, created_at, updated_at, ttl, expires_at,
     length, raw, value, terms, counts) from stdin
 """
+COPY_FILES = """
+copy plans.item (address, namespace_id, key, revision, created_at, updated_at, raw, value,
+    terms, counts, file_size, file_modified_at) from stdin
+"""
 
 
 # A quarter of the items has a vector.
@@ -47,7 +54,7 @@ FILL_VECTORS = """
 insert into plans.vector (revision, updated_at, address, ordinal, indexed, digest, embedding)
 select i.revision, i.updated_at, i.address, 0, true, '\\x00',
     array[sin(i.revision * 0.001), cos(i.revision * 0.01), sin(i.revision), 1]::real[]::vector
-from plans.item i where i.revision % 4 = 0
+from plans.item i where i.revision % 4 = 0 and i.file_size is null
 """
 
 
@@ -74,9 +81,19 @@ def value_of(number: int) -> dict[str, Any]:
     return {"text": text, "n": number, "rare": f"r{each}", "plain": f"p{each}", "tags": [each], "half": half}
 
 
+def files() -> Iterator[tuple[Namespace, str]]:
+    """Yield where files are: one namespace has a folder of many and many of few, others have some each."""
+    for number in range(LOOSE):
+        yield DISK, f"/loose/{number:05}.md"
+    for number in range(FOLDERS * FOLDED):
+        yield DISK, f"/f{number // FOLDED:02}/{number % FOLDED:02}.md"
+    for number in range(OWNERS * FOLDED):
+        yield ("disk", f"o{number // FOLDED}"), f"/f{number % 7:02}/{number}.md"
+
+
 def load(connection: psycopg.Connection[Any]) -> None:
     """Write the items straight into the tables."""
-    namespaces = sorted(set(map(namespace_of, range(ITEMS))))
+    namespaces = sorted({*map(namespace_of, range(ITEMS)), *(namespace for namespace, _ in files())})
     with connection.cursor() as cursor:
         with cursor.copy(COPY_NAMESPACES) as copy:
             for each in namespaces:
@@ -96,7 +113,12 @@ def load(connection: psycopg.Connection[Any]) -> None:
                     ends = (1, EPOCH + number if number < EXPIRED else FAR)
                 row = address, ids[namespace], f"k{number}", number + 1, at, at, *ends
                 copy.write_row((*row, length, raw.encode(), raw, terms, counts))
-        cursor.execute("select setval('plans.revision', %s)", [ITEMS])
+        with cursor.copy(COPY_FILES) as copy:
+            for number, (namespace, key) in enumerate(files(), 1):
+                revision, at = ITEMS + number, EPOCH - number
+                home = ids[namespace]
+                copy.write_row((address_of(namespace, key), home, key, revision, at, at, *FILE))
+        cursor.execute("select setval('plans.revision', %s)", [2 * ITEMS])
 
 
 @contextmanager
@@ -230,6 +252,14 @@ def by_vector(prefix: Namespace) -> Callable[[Store], Any]:
     return lambda store: store.search(prefix, query="x", mode="vector")
 
 
+def ls(prefix: str, **options: Any) -> Callable[[Store], Any]:
+    return lambda store: store.list_keys(DISK, prefix=prefix, delimiter="/", **options)
+
+
+def below(prefix: str, **options: Any) -> Callable[[Store], Any]:
+    return lambda store: store.list_keys(DISK, prefix=prefix, **options)
+
+
 def refresh(store: Store) -> None:
     """Read what has a time to live, and have the refreshed one written."""
     assert store.get(namespace_of(EXPIRED), f"k{EXPIRED}", refresh_ttl=True)
@@ -275,7 +305,7 @@ READS = [
     Asked("count", lambda s: s.count(("team",)), "item_in_namespace", ITEMS // 10),
     Asked("count of few", lambda s: s.count((), filter={"rare": "r7"}), STRING, ITEMS // VALUES),
     Asked("namespaces", lambda s: s.list_namespaces(), "namespace_path", 100 + EXPIRED),
-    Asked("namespaces cut", lambda s: s.list_namespaces(max_depth=1), "namespace_path", 3 + EXPIRED),
+    Asked("namespaces cut", lambda s: s.list_namespaces(max_depth=1), "namespace_path", 4 + EXPIRED),
     Asked("namespaces below", lambda s: s.list_namespaces(prefix=("team",)), "namespace_path", 100 + EXPIRED),
     Asked(
         "namespaces by end", lambda s: s.list_namespaces(suffix=("u7",)), "namespace_path_reversed", 1 + PAGE
@@ -285,6 +315,24 @@ READS = [
     Asked("vectors in one", by_vector(USER), "item_in_namespace", ITEMS // 2 // USERS),
     Asked("vectors in half", by_vector(BIG), "vector_hnsw_cosine", 10 * PAGE),
     Asked("vectors in all", by_vector(()), "vector_hnsw_cosine", 10 * PAGE),
+    # Each step of a walk looks at one key more, to see whether it agrees with the last one in the index.
+    Asked("a folder", ls("/f07/"), "item_path", 2 * FOLDED + 5),
+    Asked("folders", ls("/"), "item_path", 2 * FOLDERS + 5),
+    Asked("folders behind one", ls("/", after="/f39/"), "item_path", 2 * 10 + 5),
+    Asked("a large folder's first", ls("/loose/", limit=PAGE), "item_path", 2 * PAGE + 5),
+    Asked(
+        "a large folder's next", ls("/loose/", after="/loose/01000.md", limit=PAGE), "item_path", 2 * PAGE + 5
+    ),
+    Asked("a large folder", ls("/loose/", limit=LOOSE), "item_path", LOOSE + 20),
+    Asked("files below", below("/f07/"), "item_path", FOLDED),
+    Asked("some files", below("/", limit=PAGE), "item_path", PAGE + 1),
+    Asked("many files", below("/", limit=LOOSE // 2), "item_path", LOOSE // 2 + 1),
+    Asked("files behind one", below("/", after="/loose/01000.md", limit=PAGE), "item_path", PAGE + 1),
+    Asked("files by their end", below("/f07/", suffix="7.md"), "item_path", FOLDED),
+    Asked("files that hold a text", below("/f07/", containing="text"), "item_path", FOLDED),
+    Asked("files with values", below("/f07/", values=True), "item_path", FOLDED),
+    Asked("keys", lambda s: s.list_keys(USER), "item_in_namespace", ITEMS // 2 // USERS),
+    Asked("keys of few files", lambda s: s.list_keys(("disk", "o7")), "item_in_namespace", FOLDED),
 ]
 WRITES = [
     Asked("put", lambda s: s.put(USER, "k17", {"n": 1}), "item_latest", 4),

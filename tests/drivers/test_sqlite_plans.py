@@ -14,6 +14,7 @@ from stateroom import ManualClock, PutItem, SqliteStore
 from stateroom.drivers.sqlite.items import SqliteItems
 
 USERS = 300
+FILES = ("assistant", "filesystem")
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 )
                 for n in range(9_000)
             ]
+        )
+        store.batch(
+            [PutItem(FILES, f"/{n % 9}/{n}.md", {"content": ["x"]}, index=False) for n in range(1_000)]
         )
         store.search((), query="note")
     return path
@@ -90,6 +94,8 @@ ONE = ("mem", "org1", "user1")
         ("put", lambda s: s.put(ONE, "k1", {"n": 1})),
         ("delete", lambda s: s.delete(ONE, "k1")),
         ("namespaces", lambda s: s.list_namespaces(prefix=("mem",), max_depth=2)),
+        ("keys", lambda s: s.list_keys(ONE)),
+        ("keys of a prefix", lambda s: s.list_keys(ONE, prefix="k1", suffix="0", containing="note")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -115,3 +121,40 @@ def test_a_declared_key_is_found_by_its_index(store: SqliteStore) -> None:
 def test_expired_items_are_swept_by_their_index(store: SqliteStore) -> None:
     steps = plans(store, store.sweep_ttl)
     assert any("stateroom_item_expiry" in step for step in steps)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"delimiter": "/"},
+        {"suffix": ".md"},
+        {"suffix": ".md", "delimiter": "/", "after": "/3/", "limit": 5},
+    ],
+    ids=str,
+)
+def test_paths_are_listed_from_their_own_index_alone(store: SqliteStore, asked: dict[str, Any]) -> None:
+    for prefix in ("/", "/3/", "/3/30"):
+        steps = plans(store, lambda at=prefix: store.list_keys(FILES, prefix=at, **asked))  # type: ignore[misc]
+        assert {step.partition(" (")[0] for step in steps} == {
+            "SEARCH n USING COVERING INDEX sqlite_autoindex_stateroom_namespace_1",
+            "SEARCH i USING COVERING INDEX stateroom_item_path",
+        }
+
+
+@pytest.mark.parametrize("asked", [{"values": True}, {"containing": "x"}], ids=str)
+def test_bodies_of_files_are_read_in_the_order_of_their_paths(
+    store: SqliteStore, asked: dict[str, Any]
+) -> None:
+    steps = plans(store, lambda: store.list_keys(FILES, prefix="/3/", suffix=".md", **asked))
+    assert "SEARCH i USING INDEX stateroom_item_path" in {step.partition(" (")[0] for step in steps}
+    assert not any("TEMP B-TREE" in step for step in steps)
+
+
+def test_all_keys_are_listed_from_both_indexes(store: SqliteStore) -> None:
+    steps = plans(store, lambda: store.list_keys(FILES, limit=2_000))
+    assert [step.partition(" (")[0] for step in steps if step.startswith("SEARCH i")] == [
+        "SEARCH i USING INDEX stateroom_item_address",
+        "SEARCH i USING COVERING INDEX stateroom_item_path",
+        "SEARCH i USING INDEX stateroom_item_address",
+    ]

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from examples.remembering.story import Story
 
 ROOT = Path(__file__).parents[2]
@@ -186,3 +188,28 @@ def test_async_agent_keeps_users_that_write_at_once_apart() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "20 of 20 users got their own memory back" in done.stdout
     assert "40 memories in 20 namespaces" in done.stdout
+
+
+def test_files_without_deep_agents_are_written_searched_and_kept_from_writing() -> None:
+    done = run("files_tools.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    *said, stored = done.stdout.splitlines()
+    first = [line.split(maxsplit=1)[1] for line in said if line.startswith("first")]
+    assert first == [
+        "write_file: Updated file /memories/plan.md",
+        "multi_edit_file: Successfully made 2 edit(s) in '/memories/plan.md', which replaced 2 instance(s)",
+        "write_file: Updated file /scratch.txt",
+        "write_file: Error: permission denied for write on /memories/rules/style.md",
+    ]
+    second = [line.split(maxsplit=1)[1] for line in said if line.startswith("second")]
+    assert second == [
+        "search_files: /memories/plan.md:3: - call Mira on Friday",
+        "read_file: Error: File '/scratch.txt' not found",
+    ]
+    assert stored == "stored      ['/plan.md']"
+
+
+@pytest.mark.parametrize("name", ["preferences", "instructions", "knowledge", "research"])
+def test_examples_with_deep_agents_run(name: str) -> None:
+    # What they say and store is tested in tests/files/test_journeys.py.
+    assert len(shown(f"deep_agents/{name}.py")) > 2

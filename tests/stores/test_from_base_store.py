@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from langgraph.store.base import (
@@ -64,6 +64,18 @@ class Timed(Recording):
     def sweep_ttl(self) -> int:
         self.swept += 1
         return 3 if self.swept == 1 else 0
+
+
+class Lagging(HostileStore):
+    """Answers what an item was, too, as where a put falls between two pages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.old: list[Item] = []
+
+    @override
+    def find(self, op: SearchOp) -> list[Item]:
+        return [*self.old, *self.kept.values(), *self.old]
 
 
 class Failing(BaseStore):
@@ -255,6 +267,27 @@ class TestWhatIsForwarded:
         pages = [0, PAGE, PAGE + 5]
         assert theirs.asked == [SearchOp(("a",), None, PAGE, offset, None, False) for offset in pages]
 
+    def test_a_listing_of_keys_reads_its_namespace_page_by_page_and_refreshes_nothing(self) -> None:
+        theirs = Timed()
+        store = from_base_store(theirs)
+        keys = [f"/{n:04}.md" for n in range(PAGE + 5)]
+        store.batch([PutOp(("a",), key, {"content": ["x" * int(key[1:5])]}) for key in keys])
+        theirs.asked.clear()
+        entries = store.list_keys(("a",), prefix="/10", containing="x", values=True, limit=3)
+        assert [(entry.key, entry.size) for entry in entries] == [
+            (f"/100{n}.md", 1_000 + n) for n in range(3)
+        ]
+        pages = [0, PAGE, PAGE + 5]
+        assert theirs.asked == [SearchOp(("a",), None, PAGE, offset, None, False) for offset in pages]
+
+    def test_a_listing_of_nothing_asks_nothing(self) -> None:
+        theirs = Recording()
+        store = from_base_store(theirs)
+        store.put(("a",), "k", {})
+        theirs.asked.clear()
+        assert store.list_keys(("a",), limit=0) == store.list_keys(()) == []
+        assert theirs.asked == []
+
     def test_the_writes_of_a_batch_travel_together_if_they_can(self) -> None:
         theirs = HostileStore()
         store = from_base_store(theirs)
@@ -332,21 +365,31 @@ class TestFindingEverything:
         assert store.list_namespaces() == [("a", "b")]
 
     def test_of_two_versions_of_an_item_the_later_counts(self) -> None:
-        class Lagging(HostileStore):
-            """Answers what an item was, too, as where a put falls between two pages."""
-
-            old: ClassVar[list[Item]] = []
-
-            @override
-            def find(self, op: SearchOp) -> list[Item]:
-                return [*self.old, *self.kept.values(), *self.old]
-
         theirs = Lagging()
         store = from_base_store(theirs)
         store.put(("a",), "k", {"n": 1})
         theirs.old.extend(theirs.kept.values())
         store.put(("a",), "k", {"n": 2})
         assert [hit.value for hit in store.search(())] == [{"n": 2}]
+
+    def test_keys_are_listed_however_a_store_answers(self) -> None:
+        theirs = HostileStore()
+        store = from_base_store(theirs)
+        store.batch([PutOp((label,), key, {"in": label}) for label in ("a", "ab", "b") for key in "zyx"])
+        store.put(("a", "b"), "deeper", {})
+        for _ in range(5):
+            assert [entry.key for entry in store.list_keys(("a",))] == ["x", "y", "z"]
+            assert [entry.value for entry in store.list_keys(("a",), values=True)] == [{"in": "a"}] * 3
+        assert [op.namespace_prefix for op in theirs.calls[-1] if isinstance(op, SearchOp)] == [("a",)]
+
+    def test_of_two_versions_of_an_item_the_later_is_listed(self) -> None:
+        theirs = Lagging()
+        store = from_base_store(theirs)
+        store.put(("a",), "/f", {"content": ["old"]})
+        theirs.old.extend(theirs.kept.values())
+        store.put(("a",), "/f", {"content": ["newer"]})
+        assert [entry.size for entry in store.list_keys(("a",))] == [5]
+        assert store.list_keys(("a",), containing="old") == []
 
     def test_what_others_put_under_names_of_theirs_is_left_out(self) -> None:
         theirs = HostileStore()
@@ -361,6 +404,8 @@ class TestFindingEverything:
         with pytest.raises(NotSupported, match=r"'k' in \('a',\).*value\.deep\[0\]") as caught:
             from_base_store(theirs).get(("a",), "k")
         assert caught.value.field == "value.deep[0]"
+        with pytest.raises(NotSupported, match=r"'k' in \('a',\)"):
+            from_base_store(theirs).list_keys(("a",), containing="x")
 
     def test_values_of_others_are_converted_as_if_they_had_been_put_here(self) -> None:
         theirs = LangGraphInMemoryStore()

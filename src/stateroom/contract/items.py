@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stateroom.errors import Conflict, StateroomError
+from stateroom.model.file import Stat
 from stateroom.model.filter import Filter
-from stateroom.model.item import Hit, Record
+from stateroom.model.item import Hit, Listed, Record
 from stateroom.model.namespace import Match, Namespace
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Embedded",
     "Get",
     "Items",
+    "ListKeys",
     "ListNamespaces",
     "Operation",
     "Outcome",
@@ -42,7 +44,7 @@ __all__ = [
 class Capability(StrEnum):
     """What a driver may lack; whoever needs a missing one is refused with ``NotSupported``.
 
-    Four say how well something is done, and nobody asks for them by an argument. ``ANALYSIS``: text search
+    Five say how well something is done, and nobody asks for them by an argument. ``ANALYSIS``: text search
     goes by Stateroom's own analysis of the indexed fields, with BM25 statistics of the searched prefix
     alone; without it, by whatever the storage itself makes of words. ``EXACT_TIMES``: times are those of
     the driver's clock to the microsecond, strictly later on each put of one item, and order the items as
@@ -50,7 +52,8 @@ class Capability(StrEnum):
     same moment come in an order that is stable but not that of their puts. ``KEY_ORDER``: the keys of a
     value come back in the order in which they were put; without it, sorted. ``FULL_LIMITS``: names and
     values may be as large as ``stateroom.model.limits`` allows; without it, what the storage cannot hold
-    is refused by ``LimitExceeded``.
+    is refused by ``LimitExceeded``. ``KEY_INDEX``: keys are listed from an index, without reading what is
+    not listed; without it, everything at or below the namespace is read.
     """
 
     ATOMIC_BATCH = "atomic_batch"
@@ -64,6 +67,7 @@ class Capability(StrEnum):
     EXACT_TIMES = "exact_times"
     KEY_ORDER = "key_order"
     FULL_LIMITS = "full_limits"
+    KEY_INDEX = "key_index"
 
 
 class Embedded(NamedTuple):
@@ -85,7 +89,8 @@ class Put(NamedTuple):
     ``ttl`` is in minutes, None never expires; the clock starts now.
 
     ``if_absent`` requires that there is no live item, ``if_revision`` that there is one with exactly
-    that revision; otherwise ``Conflict``, and the whole batch has no effect.
+    that revision; otherwise ``Conflict``, and the whole batch has no effect. ``stat`` is kept beside the
+    item for ``ListKeys``.
     """
 
     namespace: Namespace
@@ -96,6 +101,7 @@ class Put(NamedTuple):
     ttl: float | None = None
     if_revision: int | None = None
     if_absent: bool = False
+    stat: Stat | None = None
 
 
 class Delete(NamedTuple):
@@ -158,6 +164,28 @@ class Count(NamedTuple):
     filter: Filter | None = None
 
 
+class ListKeys(NamedTuple):
+    """List the keys of the live items in exactly ``namespace``; answers a list of ``Listed``.
+
+    Only keys that begin with ``prefix`` and end with ``suffix`` count, and with ``containing`` only items
+    whose ``raw`` holds these bytes. The order is by key, code point by code point. With a ``delimiter``,
+    one character, all keys that hold it behind the prefix are answered as one entry for each of their
+    beginnings up to and with the first such delimiter, and of such an entry no more is known. Entries
+    whose key is ``after`` or less are passed over; then at most ``limit`` are answered.
+
+    ``stat`` is that of the put. ``raw`` is there ``with_values`` alone. Nothing is refreshed.
+    """
+
+    namespace: Namespace
+    prefix: str = ""
+    suffix: str = ""
+    delimiter: str | None = None
+    after: str | None = None
+    limit: int = 1000
+    containing: bytes | None = None
+    with_values: bool = False
+
+
 class ListNamespaces(NamedTuple):
     """List the namespaces that hold a live item and satisfy every one of ``matches``.
 
@@ -172,8 +200,8 @@ class ListNamespaces(NamedTuple):
     offset: int = 0
 
 
-Operation: TypeAlias = Put | Delete | Get | Search | Count | ListNamespaces
-Result: TypeAlias = Record | list[Hit] | list[Namespace] | int | None
+Operation: TypeAlias = Put | Delete | Get | Search | Count | ListKeys | ListNamespaces
+Result: TypeAlias = Record | list[Hit] | list[Listed] | list[Namespace] | int | None
 Outcome: TypeAlias = list[Result] | StateroomError
 
 

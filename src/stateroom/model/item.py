@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stateroom.model.file import Stat
 from stateroom.model.namespace import Namespace
 
-__all__ = ["Hit", "Record"]
+__all__ = ["Hit", "Listed", "Record"]
 
 
 class Record(NamedTuple):
@@ -39,3 +40,16 @@ class Hit(NamedTuple):
     score: float | None = None
     text: float | None = None
     vector: float | None = None
+
+
+class Listed(NamedTuple):
+    """One entry of a listing of keys: an item, or what several keys begin with, whose ``revision`` is None.
+
+    ``revision``, ``updated_at`` and ``raw`` are those of the record, where ``raw`` was asked for.
+    """
+
+    key: str
+    revision: int | None = None
+    updated_at: int | None = None
+    stat: Stat | None = None
+    raw: bytes | None = None

@@ -37,7 +37,7 @@ from stateroom.errors import InvalidInput, InvalidValue, LimitExceeded
 from stateroom.model.limits import INTEGER_DIGITS_MAX, VALUE_BYTES_MAX, VALUE_DEPTH_MAX, check_limit
 from stateroom.model.text import flaw, path_step, show
 
-__all__ = ["Json", "decode_value", "encode_value", "equal", "is_exotic", "to_json"]
+__all__ = ["Json", "decode_value", "encode_value", "equal", "is_exotic", "json_spelling", "to_json"]
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 
@@ -68,6 +68,11 @@ def is_exotic(raw: bytes) -> bool:
     Such values begin with one space, so that nobody has to look for the integers.
     """
     return raw.startswith(b" ")
+
+
+def json_spelling(text: str) -> bytes:
+    """Return how ``encode_value`` spells a text within a string, which each value that has it thus holds."""
+    return orjson.dumps(text)[1:-1]
 
 
 def to_json(value: object, *, field: str, error: type[InvalidInput] = InvalidValue) -> Json:

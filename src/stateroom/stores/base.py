@@ -10,9 +10,6 @@ from langgraph.store.base import (
     NOT_PROVIDED,
     BaseStore,
     IndexConfig,
-    ListNamespacesOp,
-    MatchCondition,
-    NamespacePath,
     NotProvided,
     PutOp,
     TTLConfig,
@@ -28,9 +25,10 @@ from stateroom.model.ttl import TTLSettings
 from stateroom.search.embedding import Embedder
 from stateroom.search.index_config import IndexSettings
 from stateroom.stores.gate import Gate
-from stateroom.stores.items import Item, SearchItem
+from stateroom.stores.items import Item, KeyEntry, SearchItem
+from stateroom.stores.listing import Listing
 from stateroom.stores.operations import (
-    CountItems,
+    ListItemKeys,
     Mode,
     SearchItems,
     StoreOperation,
@@ -42,7 +40,7 @@ from stateroom.stores.sweeping import Sweeping
 __all__ = ["Store"]
 
 
-class Store(Sweeping, BaseStore):
+class Store(Listing, Sweeping, BaseStore):
     """Long-term memory with one meaning on every back end.
 
     Everything that LangGraph's ``BaseStore`` documents holds. Beyond it: ``put_item`` answers the
@@ -289,50 +287,6 @@ class Store(Sweeping, BaseStore):
         results = await self._gate.apply(await self._preparing.acomplete([operation]))
         return _presented([asked], results)[0]  # type: ignore[no-any-return]
 
-    def count(self, namespace_prefix: Sequence[str], /, *, filter: Mapping[str, Any] | None = None) -> int:
-        """Count the items at or below a namespace that match the filter."""
-        (number,) = self.batch([CountItems(namespace_prefix, filter)])
-        return number  # type: ignore[no-any-return]
-
-    async def acount(
-        self, namespace_prefix: Sequence[str], /, *, filter: Mapping[str, Any] | None = None
-    ) -> int:
-        """Count items as ``count`` does."""
-        (number,) = await self.abatch([CountItems(namespace_prefix, filter)])
-        return number  # type: ignore[no-any-return]
-
-    @override
-    def list_namespaces(
-        self,
-        *,
-        prefix: NamespacePath | None = None,
-        suffix: NamespacePath | None = None,
-        max_depth: int | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[tuple[str, ...]]:
-        """List the namespaces that hold items, in code-point order label by label, shorter first.
-
-        ``*`` in ``prefix`` and ``suffix`` stands for exactly one label. ``max_depth`` cuts namespaces to
-        that many labels before duplicates are dropped and pages are cut.
-        """
-        (found,) = self.batch([_listing(prefix, suffix, max_depth, limit, offset)])
-        return found  # type: ignore[no-any-return]
-
-    @override
-    async def alist_namespaces(
-        self,
-        *,
-        prefix: NamespacePath | None = None,
-        suffix: NamespacePath | None = None,
-        max_depth: int | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[tuple[str, ...]]:
-        """List namespaces as ``list_namespaces`` does."""
-        (found,) = await self.abatch([_listing(prefix, suffix, max_depth, limit, offset)])
-        return found  # type: ignore[no-any-return]
-
     def _operations(self, asked: list[StoreOperation]) -> list[Operation]:
         if len(asked) > BATCH_OPERATIONS_MAX:
             raise LimitExceeded(
@@ -341,21 +295,6 @@ class Store(Sweeping, BaseStore):
                 field="ops",
             )
         return [self._translation.operation(one) for one in asked]
-
-
-def _listing(
-    prefix: NamespacePath | None,
-    suffix: NamespacePath | None,
-    max_depth: int | None,
-    limit: int,
-    offset: int,
-) -> ListNamespacesOp:
-    conditions = []
-    if prefix is not None:
-        conditions.append(MatchCondition("prefix", prefix))
-    if suffix is not None:
-        conditions.append(MatchCondition("suffix", suffix))
-    return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
 
 
 def _presented(asked: Sequence[StoreOperation], results: Sequence[Result]) -> list[Any]:
@@ -367,6 +306,8 @@ def _present(asked: StoreOperation, result: Result) -> Any:
     if isinstance(result, Record):
         return None if isinstance(asked, PutOp) else Item(result)
     if isinstance(result, list):
+        if isinstance(asked, ListItemKeys):
+            return [KeyEntry(entry) for entry in result]  # type: ignore[arg-type]  # what such a one answers
         explain = isinstance(asked, SearchItems) and asked.explain
         return [SearchItem(one, explain=explain) if isinstance(one, Hit) else one for one in result]
     return result

@@ -26,10 +26,11 @@ __all__ = ["ForeignStore", "ForeignTranslation", "from_base_store"]
 def from_base_store(store: BaseStore | Items, *, ttl: Mapping[str, Any] | None = None) -> Store:
     """Give a store that somebody else has written the meaning of Stateroom's stores.
 
-    ``store`` is any LangGraph ``BaseStore``. Prefixes by label, filters, order, paging and text search
-    are ours: a search reads every candidate below its prefix, 1,000 a call. Gets, puts and deletes go
-    straight through. Vectors, time to live and what survives are the store's own; what it lacks is
-    refused with ``NotSupported`` by the call that asks. Close the store where you opened it.
+    ``store`` is any LangGraph ``BaseStore``. Prefixes by label, filters, order, paging, listings of keys
+    and text search are ours: a search reads every candidate below its prefix, a listing of keys all that is
+    in or below its namespace, 1,000 a call. Gets, puts and deletes go straight through. Vectors, time to
+    live and what survives are the store's own; what it lacks is refused with ``NotSupported`` by the call
+    that asks. Close the store where you opened it.
 
     ``ttl`` is LangGraph's ``TTLConfig`` for a store that supports it and has ``sweep_ttl``, with
     ``refresh_on_read: False``; None leaves what the store itself was configured with.

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, Op, SearchOp
 
-from stateroom.contract.items import Count, ListNamespaces, Query, Search
+from stateroom.contract.items import Count, ListKeys, ListNamespaces, Query, Search
+from stateroom.contract.keys import list_keys
 from stateroom.model.filter import Filter, compile_filter
-from stateroom.model.item import Hit
+from stateroom.model.item import Hit, Listed
 from stateroom.model.listing import select_namespaces
 from stateroom.model.namespace import WILDCARD, Match, Namespace
 from stateroom.model.page import ROWS_MAX
@@ -79,6 +80,15 @@ class Finding:
     def count(self, operation: Count) -> Plan[int]:
         """Apply one ``Count``."""
         return len(_matching((yield from self._scan(operation.prefix)), operation.filter))
+
+    def keys(self, operation: ListKeys) -> Plan[list[Listed]]:
+        """Apply one ``ListKeys``, for which everything at and below the namespace is read."""
+        namespace = operation.namespace
+        if operation.limit == 0 or not namespace:
+            return []
+        rows = yield from self._scan(namespace)
+        own = {key: row for (where, key), row in rows.items() if where == namespace}
+        return list_keys(operation, sorted(own), own)
 
     def namespaces(self, operation: ListNamespaces) -> Plan[list[Namespace]]:
         """Apply one ``ListNamespaces``: what the store lists is asked whether it still holds an item."""

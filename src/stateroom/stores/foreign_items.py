@@ -21,6 +21,7 @@ from stateroom.contract.items import (
     Delete,
     Get,
     Items,
+    ListKeys,
     ListNamespaces,
     Operation,
     Outcome,
@@ -225,6 +226,8 @@ class ForeignItems(Items):
                 results.append((yield from self._finding.search(first)))
             elif isinstance(first, Count):
                 results.append((yield from self._finding.count(first)))
+            elif isinstance(first, ListKeys):
+                results.append((yield from self._finding.keys(first)))
             else:
                 assert isinstance(first, ListNamespaces)
                 results.append((yield from self._finding.namespaces(first)))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from stateroom.errors import InvalidInput, LimitExceeded, NotSupported
+from stateroom.model.file import Stat, stat_of
 from stateroom.model.item import Record
 from stateroom.model.json_values import decode_value, encode_value
 from stateroom.model.namespace import Namespace, has_prefix
@@ -51,6 +52,11 @@ class Row:
         """The item as drivers answer it."""
         created_at = _microseconds(self._item.created_at)
         return Record(*self.address, self.raw, 0, created_at, self.updated_at, None, None)
+
+    @property
+    def stat(self) -> Stat | None:
+        """What the item is as a file, read from its value."""
+        return stat_of(self.address[1], self.raw)
 
 
 def record_of(item: Any, namespace: Namespace, key: str) -> Record:

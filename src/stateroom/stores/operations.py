@@ -12,6 +12,7 @@ from stateroom.contract.items import (
     Count,
     Delete,
     Get,
+    ListKeys,
     ListNamespaces,
     Operation,
     Put,
@@ -19,8 +20,9 @@ from stateroom.contract.items import (
     Search,
 )
 from stateroom.errors import InvalidInput, NotSupported
+from stateroom.model.file import stat_of
 from stateroom.model.filter import parse_filter
-from stateroom.model.json_values import encode_value
+from stateroom.model.json_values import encode_value, json_spelling
 from stateroom.model.namespace import (
     Namespace,
     check_item_namespace,
@@ -38,6 +40,7 @@ __all__ = [
     "CountItems",
     "DeleteItem",
     "GetItem",
+    "ListItemKeys",
     "Mode",
     "PutItem",
     "SearchItems",
@@ -96,8 +99,30 @@ class CountItems(NamedTuple):
     filter: Mapping[str, Any] | None = None
 
 
+class ListItemKeys(NamedTuple):
+    """An operation for ``batch``: ``list_keys`` with all of its arguments."""
+
+    namespace: Sequence[str]
+    prefix: str = ""
+    suffix: str = ""
+    delimiter: str | None = None
+    after: str | None = None
+    limit: int = 1000
+    containing: str | None = None
+    values: bool = False
+
+
 StoreOperation: TypeAlias = (
-    PutOp | GetOp | SearchOp | ListNamespacesOp | PutItem | GetItem | DeleteItem | SearchItems | CountItems
+    PutOp
+    | GetOp
+    | SearchOp
+    | ListNamespacesOp
+    | PutItem
+    | GetItem
+    | DeleteItem
+    | SearchItems
+    | CountItems
+    | ListItemKeys
 )
 
 
@@ -135,6 +160,8 @@ class Translation:
                 return self.search(asked)
             case CountItems(prefix, condition):
                 return self.count(prefix, condition)
+            case ListItemKeys():
+                return self.list_keys(asked)
             case ListNamespacesOp():
                 return self.list_namespaces(asked)
             case _:
@@ -158,7 +185,9 @@ class Translation:
             self._require(Capability.CONDITIONAL, "if_absent" if if_absent else "if_revision")
             _check_revision(if_revision)
         paths = None if index is None else check_paths(index)
-        return Put(namespace, check_key(key), encode_value(value), paths, (), minutes, if_revision, if_absent)
+        key, raw = check_key(key), encode_value(value)
+        stat = stat_of(key, raw)
+        return Put(namespace, key, raw, paths, (), minutes, if_revision, if_absent, stat)
 
     def get(self, namespace: Sequence[str], key: str, refresh: bool | None) -> Get:
         """Check a get."""
@@ -184,7 +213,7 @@ class Translation:
         mode = self._mode(search.mode)
         if not search.query:
             return operation
-        text = _check_query(search.query)
+        text = _check_text(search.query, "query")
         if mode is None:
             raise NotSupported(
                 "query: this store was opened with index={'text': False} and no embedder, so it can only "
@@ -201,6 +230,24 @@ class Translation:
     def count(self, prefix: Sequence[str], condition: Mapping[str, Any] | None) -> Count:
         """Check a count."""
         return Count(check_namespace(prefix, field="namespace_prefix"), parse_filter(condition))
+
+    def list_keys(self, asked: ListItemKeys) -> ListKeys:
+        """Check a listing of keys."""
+        limit, _ = check_page(asked.limit, 0)
+        if asked.delimiter is not None and len(_check_text(asked.delimiter, "delimiter")) != 1:
+            raise InvalidInput(
+                f"delimiter is {show(asked.delimiter)}; pass one character, or None", field="delimiter"
+            )
+        return ListKeys(
+            check_namespace(asked.namespace),
+            _check_text(asked.prefix, "prefix"),
+            _check_text(asked.suffix, "suffix"),
+            asked.delimiter,
+            None if asked.after is None else _check_text(asked.after, "after"),
+            limit,
+            None if asked.containing is None else json_spelling(_check_text(asked.containing, "containing")),
+            bool(asked.values),
+        )
 
     def list_namespaces(self, operation: ListNamespacesOp) -> ListNamespaces:
         """Check a listing of namespaces."""
@@ -246,12 +293,12 @@ def _side(match_type: object) -> str:
     return str(match_type) if match_type in ("prefix", "suffix") else "path"
 
 
-def _check_query(query: object) -> str:
-    if not isinstance(query, str):
-        raise InvalidInput(f"query is {show(query)}; pass a string", field="query")
-    if fault := flaw(query):
-        raise InvalidInput(f"query {fault}; remove it", field="query")
-    return str.__str__(query)
+def _check_text(text: object, field: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidInput(f"{field} is {show(text)}; pass a string", field=field)
+    if fault := flaw(text):
+        raise InvalidInput(f"{field} {fault}; remove it", field=field)
+    return str.__str__(text)
 
 
 def _check_revision(revision: int | None) -> None:

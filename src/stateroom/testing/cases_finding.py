@@ -91,6 +91,7 @@ class FindingCases(Harness):
         assert set(memory.keys(prefix, filter={"kind": "note"}, limit=100)) == found
         assert set(memory.keys(prefix, filter={"kind": {"$gte": "note"}}, limit=100)) == found
         assert memory.count(prefix) == len(found)
+        assert memory.listed(prefix) == [key for key in NEIGHBOURS if NEIGHBOURS[key] == prefix]
 
     @needs(Capability.TEXT)
     @pytest.mark.parametrize("prefix", SEARCHED)

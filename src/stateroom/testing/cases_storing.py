@@ -168,9 +168,11 @@ class StoringCases(Harness):
         assert memory.read(N, key).value == {"n": 1}
         assert memory.keys(N, filter={"n": 1}) == [key]
         assert memory.keys(N) == [key, "neighbour"]
+        assert memory.listed(N) == sorted([key, "neighbour"])
+        assert memory.listed(N, prefix=key, suffix=key, limit=1) == [key]
         memory.delete(N, key)
         assert memory.get(N, key) is None
-        assert memory.keys(N) == ["neighbour"]
+        assert memory.keys(N) == memory.listed(N) == ["neighbour"]
 
     def test_A32_a_negative_page_is_refused_by_name(self, memory: Memory) -> None:
         memory.put(N, "k", {"text": "word"})

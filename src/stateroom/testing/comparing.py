@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from stateroom.contract.items import Capability
 from stateroom.errors import StateroomError
-from stateroom.stores.items import Item, SearchItem
+from stateroom.stores.items import Item, KeyEntry, SearchItem
 from stateroom.testing.snapshot import spelled
 
 __all__ = ["check_same", "facts", "revision_of", "revisions_in"]
@@ -64,9 +64,18 @@ def facts(answer: Any, able: frozenset[Capability]) -> Any:
             if components is not None:
                 told += [_near(components["text"], is_text=True), _near(components["vector"], is_text=False)]
         return told
+    if isinstance(answer, KeyEntry):
+        return _facts_of_entry(answer, able)
     if isinstance(answer, StateroomError):
         return type(answer), answer.field
     return [facts(each, able) for each in answer] if isinstance(answer, list) else answer
+
+
+def _facts_of_entry(entry: KeyEntry, able: frozenset[Capability]) -> list[Any]:
+    told = [entry.key, entry.is_prefix, entry.size, entry.modified_at, spelled(entry.value, able)]
+    if Capability.EXACT_TIMES in able:
+        told.append(entry.updated_at and _Stamp(entry.updated_at.timestamp()))
+    return told
 
 
 def _near(score: float | None, *, is_text: bool) -> _Near | None:

@@ -12,6 +12,7 @@ from stateroom.stores.operations import (
     CountItems,
     DeleteItem,
     GetItem,
+    ListItemKeys,
     PutItem,
     SearchItems,
     StoreOperation,
@@ -24,6 +25,7 @@ __all__ = [
     "counts",
     "deletes",
     "failing_batches",
+    "file_puts",
     "gets",
     "listings",
     "lists",
@@ -31,6 +33,8 @@ __all__ = [
     "plain_puts",
     "puts",
     "queries",
+    "several_files",
+    "several_key_listings",
     "several_puts",
 ]
 
@@ -48,7 +52,11 @@ _NAMESPACES = [
 ]
 _RESERVED = ("langgraph", "a.b")
 _KEYS = ["k", "K", "é😀", ""]
+_FILED = [("a",), ("a", "b")]
+_PATHS = ["/", "/a", "/a/b.md", "/a/é/b.md", "/a/_", "/\uffff", "/😀/b.md"]
 _FIELDS = ["n", "text", "tags", "a.b", 'ключ "\\']
+# No text that holds what JSON writes between two members, whose order not every store keeps.
+_NEEDLES = ["content", "content", "HTTP", "42", "café", "n", "A", "%", '"', "\\", "\x01", "é", "東京", "'"]
 _TEXT = "running runs café naïve user_id HTTPServer 42 東京都 Straße the ΣΑΣ % * \" 'AND"
 
 
@@ -63,6 +71,7 @@ def _named(strategy: st.SearchStrategy[_T]) -> st.SearchStrategy[_T]:
 
 
 _namespaces = st.sampled_from(_NAMESPACES)
+_keys = st.sampled_from([*_KEYS, *_KEYS, *_PATHS[:3]])
 _prefixes = st.sampled_from(
     [(), (), (), ("a",), ("b",), *sorted({name[:depth] for name in _NAMESPACES for depth in (1, 2, 3)})]
 )
@@ -95,6 +104,23 @@ _members = st.fixed_dictionaries(
 )
 
 _objects = _named(_members)
+
+_contents: st.SearchStrategy[Any] = st.one_of(
+    _sentences,
+    st.lists(_sentences, max_size=3),
+    st.sampled_from(["", "aGVsbG8=", {"0": 137, "1": 80}, {"type": "Buffer", "data": [1, 2, 3]}, {"0": 300}]),
+    _scalars,
+)
+_files = _named(
+    st.fixed_dictionaries(
+        {"content": _contents},
+        optional={
+            "encoding": st.sampled_from(["utf-8", "base64"]),
+            "modified_at": st.sampled_from(["2026-01-02T03:04:05+00:00", "", None, 5]),
+            "n": _scalars,
+        },
+    )
+)
 
 _orderable = _scalars.filter(lambda operand: operand is not None and not isinstance(operand, bool))
 _operators = st.one_of(
@@ -133,21 +159,31 @@ _indexes = st.sampled_from(
 plain_puts = st.builds(
     PutItem,
     _namespaces,
-    st.sampled_from(_KEYS),
+    _keys,
     _objects,
     index=_indexes,
     ttl=st.sampled_from([NOT_PROVIDED, None, 0.5, 1, 2.25, 60]),
     if_revision=st.none(),
     if_absent=st.just(False),
 )
+file_puts = st.builds(
+    PutItem,
+    st.sampled_from(_FILED),
+    st.sampled_from(_PATHS),
+    _files,
+    ttl=st.sampled_from([NOT_PROVIDED, None, None, 2]),
+)
 _absent_puts = plain_puts.map(lambda put: put._replace(if_absent=True))
 _conditional_puts = st.builds(
     lambda put, revision: put._replace(if_revision=revision), plain_puts, st.sampled_from([CURRENT, STALE])
 )
-puts = plain_puts | plain_puts | _absent_puts | _conditional_puts
-several_puts = _named(st.lists(plain_puts, min_size=4, max_size=12))
-deletes = st.builds(DeleteItem, _namespaces, st.sampled_from(_KEYS), _revisions)
-gets = st.builds(GetItem, _namespaces, st.sampled_from(_KEYS), _refreshes)
+puts = plain_puts | file_puts | _absent_puts | _conditional_puts
+several_files = _named(st.lists(file_puts, min_size=6, max_size=12))
+several_puts = _named(st.lists(plain_puts | file_puts, min_size=4, max_size=12))
+deletes = st.builds(DeleteItem, _namespaces, _keys, _revisions) | st.builds(
+    DeleteItem, st.sampled_from(_FILED), st.sampled_from(_PATHS)
+)
+gets = st.builds(GetItem, _namespaces, _keys, _refreshes)
 lists = st.builds(SearchItems, _prefixes, st.none(), _maybe_filters, refresh_ttl=_refreshes, **_pages)
 queries = st.builds(
     SearchItems,
@@ -159,6 +195,27 @@ queries = st.builds(
     explain=st.booleans(),
     **_pages,
 )
+_narrowings: Mapping[str, st.SearchStrategy[Any]] = {
+    "prefix": st.sampled_from(["/", "/", "/a", "/a", "/a/", "k", "/\uffff", "/😀", "\U0010ffff"]),
+    "suffix": st.sampled_from([".md", "b.md", "/", "K", "_"]),
+    "after": st.sampled_from(["", "", "/", "/", "/a", "/a/", "/a/b", "/a/b.md", "/b", "/\uffff"]),
+    "limit": st.sampled_from([3, 2, 1, 0]),
+    "containing": st.sampled_from(_NEEDLES),
+}
+_key_listings = st.builds(
+    lambda namespace, delimiter, values, narrowed: ListItemKeys(
+        namespace, delimiter=delimiter, values=values, **narrowed
+    ),
+    st.sampled_from([*_FILED, *_FILED, *_FILED, *_NAMESPACES]),
+    st.sampled_from([None, None, "/", "/", "b", "é", "😀"]),
+    st.booleans(),
+    # One at a time, mostly: together they leave nothing.
+    st.one_of(
+        *(st.fixed_dictionaries({name: drawn}) for name, drawn in _narrowings.items()),
+        st.fixed_dictionaries({}, optional=_narrowings),
+    ),
+)
+several_key_listings = _named(st.lists(_key_listings, min_size=2, max_size=8))
 counts = st.builds(CountItems, _prefixes, _maybe_filters)
 patterns = st.lists(st.sampled_from(["*", "a", "b", "%", "a\x01", "é"]), min_size=1, max_size=3).map(tuple)
 _matches = st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), patterns)
@@ -172,7 +229,7 @@ _upstream = st.one_of(
     st.builds(GetOp, st.just(_RESERVED), st.sampled_from(_KEYS), st.booleans()),
 )
 _operations: st.SearchStrategy[StoreOperation] = st.one_of(
-    puts, puts, deletes, gets, lists, queries, counts, listings, _upstream
+    puts, puts, deletes, gets, lists, queries, counts, listings, _key_listings, _upstream
 )
 batches = _named(st.lists(_operations, max_size=6))
 failing_batches = _named(

@@ -19,7 +19,7 @@ from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
 from stateroom.errors import StateroomError
 from stateroom.stores.base import Store
-from stateroom.stores.items import Item, SearchItem
+from stateroom.stores.items import Item, KeyEntry, SearchItem
 from stateroom.stores.operations import StoreOperation
 
 __all__ = ["MEET", "Async", "Call", "Harness", "Memory", "Opened", "Opens", "Script", "Sync", "ask"]
@@ -119,6 +119,15 @@ class Memory(ABC):
         """Do what ``Store.count`` does."""
         number: int = self.call("count", *args, **options)
         return number
+
+    def list_keys(self, *args: Any, **options: Any) -> list[KeyEntry]:
+        """Do what ``Store.list_keys`` does."""
+        entries: list[KeyEntry] = self.call("list_keys", *args, **options)
+        return entries
+
+    def listed(self, *args: Any, **options: Any) -> list[str]:
+        """Return the keys of what ``list_keys`` lists, in its order."""
+        return [entry.key for entry in self.list_keys(*args, **options)]
 
     def list_namespaces(self, **options: Any) -> list[tuple[str, ...]]:
         """Do what ``Store.list_namespaces`` does."""

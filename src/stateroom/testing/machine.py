@@ -28,6 +28,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from operator import methodcaller
 from pathlib import Path
@@ -43,24 +44,24 @@ from stateroom.clock import ManualClock
 from stateroom.contract.items import Capability
 from stateroom.errors import StateroomError
 from stateroom.stores.base import Store
-from stateroom.stores.items import Item, SearchItem
+from stateroom.stores.items import Item, KeyEntry
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import (
     CountItems,
     DeleteItem,
     GetItem,
+    ListItemKeys,
     PutItem,
     SearchItems,
     StoreOperation,
 )
-from stateroom.testing import drawing
-from stateroom.testing.comparing import check_same, facts, revision_of, revisions_in
+from stateroom.testing import asking, drawing
+from stateroom.testing.comparing import check_same, facts, revisions_in
 
 __all__ = ["OPTIONS", "OpenStore", "Setup", "StoreMachine", "embed", "machine"]
 
 PROFILE_VARIABLE = "STATEROOM_HYPOTHESIS_PROFILE"
 
-EVERYTHING = 100_000
 ABSENT = ("nowhere",), "nothing"
 
 
@@ -187,13 +188,13 @@ class StoreMachine(RuleBasedStateMachine):
         """A put is told a revision beyond all that anybody was told before it."""
         newest = self.newest
         asked = self._possible(operation)
-        answer = self._compare(lambda store: store.put_item(**_arguments(asked, store)))
+        answer = self._compare(lambda store: store.put_item(**asking.arguments(asked, store)))
         assert not isinstance(answer, Item) or answer.revision is None or answer.revision > newest
 
     @rule(operation=drawing.deletes)
     def delete(self, operation: DeleteItem) -> None:
         asked = self._possible(operation)
-        self._compare(lambda store: store.delete(**_arguments(asked, store)))
+        self._compare(lambda store: store.delete(**asking.arguments(asked, store)))
 
     @rule(operation=drawing.gets)
     def get(self, operation: GetItem) -> None:
@@ -202,9 +203,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(operation=st.one_of(drawing.lists, drawing.queries))
     def search(self, operation: SearchItems) -> None:
         if self._is_comparable(operation):
-            self._compare(lambda store: _search(store, operation))
+            self._compare(lambda store: asking.search(store, operation))
         else:
-            self.check_hits(operation, _outcome(self.store, lambda store: _search(store, operation)))
+            self.check_hits(
+                operation, asking.outcome(self.store, lambda store: asking.search(store, operation))
+            )
 
     @rule(operation=drawing.counts)
     def count(self, operation: CountItems) -> None:
@@ -221,23 +224,34 @@ class StoreMachine(RuleBasedStateMachine):
             )
         )
 
-    @rule(operations=drawing.batches | drawing.several_puts)
+    @rule(operations=drawing.several_key_listings)
+    def list_keys(self, operations: list[ListItemKeys]) -> None:
+        """What a listing says of an item is also what a search says of it."""
+        found = {(item.namespace, item.key): item for item in asking.everything(self.store)}
+        for operation in operations:
+            entries: list[KeyEntry] = self._compare(partial(asking.list_keys, operation=operation))
+            for entry in entries:
+                if not entry.is_prefix:
+                    item = found[tuple(operation.namespace), entry.key]
+                    assert (entry.revision, entry.updated_at) == (item.revision, item.updated_at)
+
+    @rule(operations=drawing.batches | drawing.several_puts | drawing.several_files)
     def batch(self, operations: list[StoreOperation]) -> None:
         asked = self._asked(operations)
-        self._compare(lambda store: store.batch([_resolved(each, store) for each in asked]))
+        self._compare(lambda store: store.batch([asking.resolved(each, store) for each in asked]))
 
     @precondition(lambda self: {Capability.ATOMIC_BATCH, Capability.CONDITIONAL} <= self.able)
     @rule(operations=drawing.failing_batches)
     def batch_that_fails_at_its_end(self, operations: list[StoreOperation]) -> None:
         """Whatever came before the failure has no effect, the refreshes of its reads included."""
-        self._compare(lambda store: store.batch([_resolved(each, store) for each in operations]))
+        self._compare(lambda store: store.batch([asking.resolved(each, store) for each in operations]))
 
     @precondition(lambda self: not self.embeds)
     @rule(batches=st.lists(drawing.batches, min_size=2, max_size=4))
     def batches_of_concurrent_callers(self, batches: list[list[StoreOperation]]) -> None:
         """Callers that a store gathers get the outcome that each would have had alone, in their order."""
         asked, expected = (
-            [[_resolved(each, store) for each in self._asked(operations)] for operations in batches]
+            [[asking.resolved(each, store) for each in self._asked(operations)] for operations in batches]
             for store in self._both()
         )
 
@@ -245,7 +259,7 @@ class StoreMachine(RuleBasedStateMachine):
             calls = map(self.store.abatch, asked)
             return [*await asyncio.gather(*calls, return_exceptions=True)]
 
-        alone = [_outcome(self.reference, methodcaller("batch", operations)) for operations in expected]
+        alone = [asking.outcome(self.reference, methodcaller("batch", operations)) for operations in expected]
         self._agree(asyncio.run(together()), alone)
 
     @rule(minutes=st.sampled_from([0.25, 0.01, 1 / 60_000_000, 0.25, 0.5, 0.75, 2, 59]))
@@ -274,8 +288,8 @@ class StoreMachine(RuleBasedStateMachine):
         self._flush()
         quiet = operation._replace(refresh_ttl=False)
         if self._is_comparable(quiet):
-            answer = _outcome(self.peer, lambda store: _search(store, quiet))
-            self._agree(answer, _outcome(self.reference, lambda store: _search(store, quiet)))
+            answer = asking.outcome(self.peer, lambda store: asking.search(store, quiet))
+            self._agree(answer, asking.outcome(self.reference, lambda store: asking.search(store, quiet)))
         self.compare_content(self.peer)
 
     @precondition(lambda self: self.peer is not None)
@@ -292,19 +306,19 @@ class StoreMachine(RuleBasedStateMachine):
 
     def compare_content(self, store: Store) -> None:
         """Compare all items, their order by revision, and all namespaces with the reference."""
-        found, wanted = (_everything(each) for each in (store, self.reference))
+        found, wanted = (asking.everything(each) for each in (store, self.reference))
         check_same(facts(found, self.able), facts(wanted, self.able))
-        order, expected = (_as_put(items) for items in (found, wanted))
+        order, expected = (asking.as_put(items) for items in (found, wanted))
         check_same(*([(item.namespace, item.key) for item in items] for items in (order, expected)))
         assert all(earlier.updated_at <= later.updated_at for earlier, later in pairwise(order))
-        check_same(*(each.list_namespaces(limit=EVERYTHING) for each in (store, self.reference)))
+        check_same(*(each.list_namespaces(limit=asking.EVERYTHING) for each in (store, self.reference)))
 
     def _both(self) -> tuple[Store, Store]:
         return self.store, self.reference
 
     def _compare(self, call: Callable[[Store], Any]) -> Any:
-        answer = _outcome(self.store, call)
-        self._agree(answer, _outcome(self.reference, call))
+        answer = asking.outcome(self.store, call)
+        self._agree(answer, asking.outcome(self.reference, call))
         return answer
 
     def check_hits(self, operation: SearchItems, answer: Any) -> None:
@@ -312,8 +326,10 @@ class StoreMachine(RuleBasedStateMachine):
         if operation.mode not in ("auto", "text"):
             assert isinstance(answer, StateroomError)
             return
-        admitted = operation._replace(query=None, mode="auto", limit=EVERYTHING, offset=0, explain=False)
-        known = {(item.namespace, item.key): item.value for item in _search(self.reference, admitted)}
+        admitted = operation._replace(
+            query=None, mode="auto", limit=asking.EVERYTHING, offset=0, explain=False
+        )
+        known = {(item.namespace, item.key): item.value for item in asking.search(self.reference, admitted)}
         assert len(answer) <= operation.limit
         assert len({(hit.namespace, hit.key) for hit in answer}) == len(answer)
         for hit in answer:
@@ -348,43 +364,3 @@ class StoreMachine(RuleBasedStateMachine):
     def _flush(self) -> None:
         """Have refreshed expiries written, as every write does: other stores cannot know them before."""
         self.store.delete(*ABSENT)
-
-
-def _outcome(store: Store, call: Callable[[Store], Any]) -> Any:
-    """Return what a call answers, or the error with which it refuses."""
-    try:
-        return call(store)
-    except StateroomError as error:
-        return error
-
-
-def _everything(store: Store) -> list[SearchItem]:
-    return store.search((), limit=EVERYTHING, refresh_ttl=False)
-
-
-def _as_put(found: Sequence[SearchItem]) -> list[SearchItem]:
-    """Return items by revision; without revisions, the reverse of how they were listed."""
-    items = [*reversed(found)]
-    items.sort(key=revision_of)
-    return items
-
-
-def _search(store: Store, operation: SearchItems) -> list[SearchItem]:
-    prefix, *_ = operation
-    named = operation._asdict()
-    del named["namespace_prefix"]
-    return store.search(prefix, **named)
-
-
-def _resolved(operation: StoreOperation, store: Store) -> StoreOperation:
-    """Put the store's own revision in the place of what stands for it."""
-    if not isinstance(operation, PutItem | DeleteItem) or operation.if_revision is None:
-        return operation
-    found = store.get(operation.namespace, operation.key, refresh_ttl=False)
-    current = revision_of(found) if found else 1
-    wanted = current if operation.if_revision == drawing.CURRENT else current - 1
-    return operation._replace(if_revision=wanted)
-
-
-def _arguments(operation: PutItem | DeleteItem, store: Store) -> dict[str, Any]:
-    return _resolved(operation, store)._asdict()

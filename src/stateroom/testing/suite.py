@@ -8,6 +8,8 @@ from stateroom.testing.parts.concurrency import ConcurrencySuite
 from stateroom.testing.parts.conditional import ConditionalSuite
 from stateroom.testing.parts.filters import FilterSuite
 from stateroom.testing.parts.indexing import IndexingSuite
+from stateroom.testing.parts.key_entries import KeyEntriesSuite
+from stateroom.testing.parts.keys import KeysSuite
 from stateroom.testing.parts.namespaces import NamespacesSuite
 from stateroom.testing.parts.order import OrderSuite
 from stateroom.testing.parts.refusals import RefusalSuite
@@ -30,6 +32,8 @@ class StoreSuite(
     IndexingSuite,
     SearchSuite,
     VectorsSuite,
+    KeysSuite,
+    KeyEntriesSuite,
     NamespacesSuite,
     ConcurrencySuite,
     RefusalSuite,

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from stateroom.contract.items import (
     Count,
     Get,
+    ListKeys,
     ListNamespaces,
     Operation,
     Outcome,
@@ -86,7 +87,7 @@ def _groups(tasks: Sequence[_Task]) -> Iterator[list[_Task]]:
     scans = False
     for task in tasks:
         operation = task.operation
-        if isinstance(operation, Search | Count | ListNamespaces):
+        if isinstance(operation, Search | Count | ListKeys | ListNamespaces):
             address, waits = None, bool(written)
         else:
             address = operation.namespace, operation.key

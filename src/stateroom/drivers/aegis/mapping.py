@@ -21,6 +21,7 @@ import orjson
 
 from stateroom.drivers.aegis.protocol import DATA_BYTES_MAX
 from stateroom.errors import LimitExceeded
+from stateroom.model.file import Stat, stat_of
 from stateroom.model.item import Record
 from stateroom.model.json_values import decode_value
 from stateroom.model.namespace import Namespace, has_prefix
@@ -36,7 +37,6 @@ __all__ = [
     "namespaces",
     "prefix_tag",
     "read",
-    "record_of",
     "strings",
     "tags",
 ]
@@ -60,6 +60,22 @@ class Found(NamedTuple):
     is_indexed: bool
     score: float | None
     tags: list[str]
+
+    @property
+    def record(self) -> Record:
+        """The item as drivers answer it."""
+        try:
+            raw = orjson.dumps(self.value)
+        except TypeError:
+            # As `encode_value` marks integers beyond 64 bits; what else is wrong with others' values, stays so.
+            text = json.dumps(self.value, ensure_ascii=False, separators=(",", ":"))
+            raw = b" " + text.encode(errors="replace")
+        return make_record(self.namespace, self.key, raw, self.created, self.updated)
+
+    @property
+    def stat(self) -> Stat | None:
+        """What the item is as a file, read from its value."""
+        return stat_of(self.key, self.record.raw)
 
 
 def tags(namespace: Namespace, key: str) -> list[str]:
@@ -227,17 +243,6 @@ def _load(data: object) -> Any:
         return json.loads(data, parse_constant=lambda _constant: None)
     except (ValueError, RecursionError):
         return None
-
-
-def record_of(found: Found) -> Record:
-    """Return what a driver answers for an item."""
-    try:
-        raw = orjson.dumps(found.value)
-    except TypeError:
-        # As `encode_value` marks integers beyond 64 bits; what else is wrong with others' values, stays so.
-        text = json.dumps(found.value, ensure_ascii=False, separators=(",", ":"))
-        raw = b" " + text.encode(errors="replace")
-    return make_record(found.namespace, found.key, raw, found.created, found.updated)
 
 
 def make_record(namespace: Namespace, key: str, raw: bytes, created: int, updated: int) -> Record:

@@ -10,6 +10,7 @@ from stateroom.contract.items import (
     Count,
     Delete,
     Get,
+    ListKeys,
     ListNamespaces,
     Operation,
     Put,
@@ -17,6 +18,7 @@ from stateroom.contract.items import (
     Result,
     Search,
 )
+from stateroom.contract.keys import list_keys
 from stateroom.drivers.aegis.mapping import (
     MARKER,
     Found,
@@ -27,7 +29,6 @@ from stateroom.drivers.aegis.mapping import (
     namespaces,
     prefix_tag,
     read,
-    record_of,
     strings,
     tags,
 )
@@ -46,7 +47,7 @@ from stateroom.drivers.aegis.scanning import scan
 from stateroom.drivers.aegis.terms import terms
 from stateroom.errors import NotSupported, Unavailable
 from stateroom.model.filter import Test, compile_filter
-from stateroom.model.item import Hit, Record
+from stateroom.model.item import Hit, Listed, Record
 from stateroom.model.listing import select_namespaces
 from stateroom.model.namespace import WILDCARD, Namespace, has_prefix
 
@@ -80,6 +81,8 @@ class Operations:
             return self.search(operation)
         if isinstance(operation, Count):
             return self._count(operation)
+        if isinstance(operation, ListKeys):
+            return self._keys(operation)
         return self._list(operation)
 
     def ping(self) -> Steps[None]:
@@ -153,7 +156,7 @@ class Operations:
         matches = _test(operation)
         found = (item for item in items(records, operation.prefix) if matches is None or matches(item.value))
         page = islice(found, operation.offset, operation.offset + operation.limit)
-        return [Hit(record_of(item)) for item in page]
+        return [Hit(item.record) for item in page]
 
     def _query(self, operation: Search, query: Query) -> Steps[list[Hit]]:
         """Find items by the server's text index, going on until the page is full.
@@ -181,12 +184,21 @@ class Operations:
                 break
             offset, size = offset + size, self._page
         page = found[operation.offset : needed]
-        return [Hit(record_of(item), item.score, item.score) for item in page]
+        return [Hit(item.record, item.score, item.score) for item in page]
 
     def _count(self, operation: Count) -> Steps[int]:
         records = yield from self._records(operation.prefix)
         matches = _test(operation)
         return sum(matches is None or matches(item.value) for item in items(records, operation.prefix))
+
+    def _keys(self, operation: ListKeys) -> Steps[list[Listed]]:
+        """List keys, for which everything at and below the namespace is read."""
+        namespace = operation.namespace
+        if operation.limit == 0 or not namespace:
+            return []
+        records = yield from self._records(namespace)
+        own = {item.key: item for item in items(records, namespace) if item.namespace == namespace}
+        return list_keys(operation, sorted(own), own)
 
     def _list(self, operation: ListNamespaces) -> Steps[list[Namespace]]:
         if operation.limit == 0:
@@ -237,7 +249,7 @@ def _ping(lines: list[bytes]) -> Steps[None]:
 
 def _first(answer: Answer, operation: Get) -> Record | None:
     found = _twins(answer, operation.namespace, operation.key)
-    return record_of(found[0]) if found else None
+    return found[0].record if found else None
 
 
 def _delete(lines: list[bytes]) -> Steps[None]:

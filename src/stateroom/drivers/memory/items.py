@@ -18,6 +18,7 @@ from stateroom.contract.items import (
     Delete,
     Get,
     Items,
+    ListKeys,
     Operation,
     Outcome,
     Put,
@@ -26,6 +27,7 @@ from stateroom.contract.items import (
     check_condition,
 )
 from stateroom.drivers.memory.finding import Finder
+from stateroom.drivers.memory.keys import list_keys
 from stateroom.drivers.memory.ranking import Ranking
 from stateroom.drivers.memory.tree import Entry, Node, Tree
 from stateroom.errors import StateroomError
@@ -55,6 +57,7 @@ class MemoryItems(Items):
             Capability.EXACT_TIMES,
             Capability.KEY_ORDER,
             Capability.FULL_LIMITS,
+            Capability.KEY_INDEX,
         }
     )
 
@@ -178,11 +181,14 @@ class MemoryItems(Items):
             return self._search(operation, now)
         if isinstance(operation, Count):
             return self._count(operation)
+        if isinstance(operation, ListKeys):
+            node = self._tree.find(operation.namespace)
+            return list_keys(node, operation) if node else []
         found = self._tree.namespaces(operation.matches, operation.max_depth)
         return list(islice(found, operation.offset, operation.offset + operation.limit))
 
     def _put(self, operation: Put, now: int) -> Record:
-        namespace, key, raw, paths, vectors, ttl, if_revision, if_absent = operation
+        namespace, key, raw, paths, vectors, ttl, if_revision, if_absent, stat = operation
         node = self._tree.find(namespace)
         old = node.items.get(key) if node else None
         if if_absent or if_revision is not None:
@@ -198,7 +204,7 @@ class MemoryItems(Items):
         self._revision += 1
         due = None if ttl is None else expiry(now, ttl)
         record = Record(namespace, key, raw, self._revision, created_at, updated_at, ttl, due)
-        entry = Entry(record, node, paths, vectors)
+        entry = Entry(record, node, paths, vectors, stat)
         self._tree.insert(entry)
         self._finder.add(entry)
         self._ranking.add(entry)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stateroom.contract.items import Embedded
+from stateroom.model.file import Stat
 from stateroom.model.item import Record
 from stateroom.model.json_values import decode_value
 from stateroom.model.namespace import Match, Namespace
 
 __all__ = ["Entry", "Node", "Tree"]
 
+STALE_KEYS_SHARE = 2
+"""How many times as many keys as there are items a node's list may hold before it is made anew."""
+
 
 class Entry:
     """One stored item, with what has been derived from its value so far."""
 
-    __slots__ = ("_value", "alive", "length", "node", "paths", "record", "terms", "vectors")
+    __slots__ = ("_value", "alive", "length", "node", "paths", "record", "stat", "terms", "vectors")
 
     def __init__(
-        self, record: Record, node: Node, paths: tuple[str, ...] | None, vectors: tuple[Embedded, ...]
+        self,
+        record: Record,
+        node: Node,
+        paths: tuple[str, ...] | None,
+        vectors: tuple[Embedded, ...],
+        stat: Stat | None,
     ) -> None:
         self.record = record
+        self.stat = stat
         self.node = node
         self.paths = paths
         self.vectors = vectors
@@ -45,7 +56,7 @@ class Node:
     and revisions only grow, so it is always sorted by recency.
     """
 
-    __slots__ = ("_labels", "children", "items", "lineage", "namespace", "recent")
+    __slots__ = ("_keys", "_labels", "_new_keys", "children", "items", "lineage", "namespace", "recent")
 
     def __init__(self, namespace: Namespace, parent: Node | None) -> None:
         self.namespace = namespace
@@ -54,6 +65,26 @@ class Node:
         self.items: dict[str, Entry] = {}
         self.recent: dict[int, Entry] = {}
         self._labels: list[str] | None = None
+        self._keys: list[str] | None = None
+        self._new_keys: set[str] = set()
+
+    def keys(self) -> list[str]:
+        """Return keys in code-point order: all of the node's own items, and some that are gone."""
+        if self._keys is None or len(self._keys) > STALE_KEYS_SHARE * len(self.items):
+            self._keys = sorted(self.items)
+        elif self._new_keys:
+            # Two sorted runs are merged in linear time.
+            self._keys += sorted(self._new_keys)
+            self._keys.sort()
+        self._new_keys = set()
+        return self._keys
+
+    def note_key(self, key: str) -> None:
+        """Keep ``keys`` right for an item that may be new."""
+        if self._keys is not None:
+            place = bisect_left(self._keys, key)
+            if place == len(self._keys) or self._keys[place] != key:
+                self._new_keys.add(key)
 
     def labels(self) -> list[str]:
         """Return the children's labels in code-point order."""
@@ -103,6 +134,7 @@ class Tree:
         """Add an entry whose revision is the greatest yet."""
         record = entry.record
         entry.node.items[record.key] = entry
+        entry.node.note_key(record.key)
         for node in entry.node.lineage:
             node.recent[record.revision] = entry
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
@@ -20,6 +18,7 @@ from stateroom.contract.items import (
     Delete,
     Get,
     Items,
+    ListKeys,
     Operation,
     Outcome,
     Put,
@@ -28,16 +27,18 @@ from stateroom.contract.items import (
 )
 from stateroom.drivers.postgres.database import Database, connections_of
 from stateroom.drivers.postgres.declared import DeclaredKeys
-from stateroom.drivers.postgres.errors import NO_CONNECTION, Homeless
+from stateroom.drivers.postgres.errors import Homeless
 from stateroom.drivers.postgres.expiries import Expiries
 from stateroom.drivers.postgres.finding import find, find_in_namespaces, is_simple
 from stateroom.drivers.postgres.grouping import is_conditional, kind_of, trips
+from stateroom.drivers.postgres.keys import list_keys
 from stateroom.drivers.postgres.namespaces import list_namespaces
 from stateroom.drivers.postgres.ranking import Asked, Ranking
 from stateroom.drivers.postgres.rows import Changed, address_of, get_all, records_of
 from stateroom.drivers.postgres.scope import Scope, Widths, count
 from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.text import TextIndex
+from stateroom.drivers.postgres.threads import Threads
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.drivers.postgres.upkeep import ANALYZE_GROWTH, ANALYZE_LEAST, Upkeep, analyze_if_grown
 from stateroom.drivers.postgres.vectors import Vectors
@@ -119,7 +120,7 @@ class PostgresItems(Items):
         self._emptied: set[int] = set()
         self._latest = 0
         self._analyzed = ANALYZE_LEAST // ANALYZE_GROWTH
-        self._threads = ThreadPoolExecutor(self._async_threads, thread_name_prefix="stateroom-postgres")
+        self._threads = Threads(self._async_threads)
 
     @override
     def open(self) -> None:
@@ -131,9 +132,8 @@ class PostgresItems(Items):
             self._upkeep.finish()
             self._expiries.close()
         finally:
-            self._threads.shutdown()
+            self._threads.close()
             self._db.close()
-            self._threads = ThreadPoolExecutor(self._async_threads, thread_name_prefix="stateroom-postgres")
 
     @override
     def trips(self, batches: Sequence[Sequence[Operation]]) -> list[list[int]]:
@@ -153,18 +153,7 @@ class PostgresItems(Items):
 
     @override
     async def aapply_each(self, batches: Sequence[Sequence[Operation]]) -> list[Outcome]:
-        waiting = self._threads.submit(self.apply_each, batches)
-        # There is a thread for each connection, so who waits for a thread waits for a connection.
-        patience = asyncio.get_running_loop().call_later(self._db.timeout, waiting.cancel)
-        try:
-            return await asyncio.wrap_future(waiting)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if waiting.cancelled() and not (task and task.cancelling()):
-                raise Unavailable(NO_CONNECTION) from None
-            raise
-        finally:
-            patience.cancel()
+        return await self._threads.run(lambda: self.apply_each(batches), self._db.timeout)
 
     @override
     def apply(self, operations: Sequence[Operation]) -> list[Result]:
@@ -344,6 +333,8 @@ class PostgresItems(Items):
         if isinstance(operation, Count):
             condition = self._condition(operation.filter)
             return count(session, self._scope(session, operation.prefix), condition)
+        if isinstance(operation, ListKeys):
+            return list_keys(session, operation)
         assert not isinstance(operation, Put | Delete)
         return list_namespaces(session, operation)
 

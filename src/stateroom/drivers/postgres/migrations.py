@@ -7,7 +7,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib.resources import files
@@ -15,8 +15,10 @@ from typing import Final
 
 from psycopg import errors
 
+from stateroom.drivers.postgres.arrays import bigints, texts, uuids
 from stateroom.drivers.postgres.session import Session
 from stateroom.errors import Misconfigured, Unavailable
+from stateroom.model.file import stat_of
 
 __all__ = ["LOCK_SECONDS", "alone", "applied", "migrate", "versions"]
 
@@ -25,6 +27,9 @@ LOCK_SECONDS = 120.0
 
 POLL_SECONDS = 0.05
 """About how long to wait between two looks at whether it is done."""
+
+FILLED_TOGETHER = 16
+"""Files that are read together to note what is known of them; each may have the size of the largest value."""
 
 _NAME: Final = re.compile(r"(\d{4})_\w+\.sql")
 
@@ -75,6 +80,8 @@ def migrate(session: Session, schema: str) -> None:
     for version in sorted(known.keys() - applied(session)):
         with session.connection.transaction():
             session.script(known[version])
+            if version in FILLS:
+                FILLS[version](session)
             session.execute("insert into stateroom.migration (version) values (%(v)s)", {"v": version})
         _log.info("migrated the schema %s to version %d", schema, version)
 
@@ -91,6 +98,35 @@ def _mention_langgraphs_items(session: Session) -> None:
             "its own. docs/migrating.md has the script that copies them (Copying the items)",
             table[0][0],
         )
+
+
+def _fill_stats(session: Session) -> None:
+    """Note the size and the time of each file that is there, as its put would have done."""
+    rows = session.fetch("select i.address from stateroom.item i where left(i.key, 1) = '/'")
+    for first in range(0, len(rows), FILLED_TOGETHER):
+        addresses = uuids(address for (address,) in rows[first : first + FILLED_TOGETHER])
+        read = session.fetch(
+            "select i.address, i.key, i.raw from stateroom.item i "
+            "where i.address = any(%(addresses)s::uuid[])",
+            {"addresses": addresses},
+            prepared=True,
+        )
+        found = [(address, stat) for address, key, raw in read if (stat := stat_of(key, raw))]
+        session.execute(
+            "update stateroom.item i set file_size = w.size, file_modified_at = w.modified_at "
+            "from unnest(%(addresses)s::uuid[], %(sizes)s::bigint[], %(times)s::text[]) "
+            "w(address, size, modified_at) where i.address = w.address",
+            {
+                "addresses": uuids(address for address, _ in found),
+                "sizes": bigints([stat.size for _, stat in found]),
+                "times": texts(stat.modified_at for _, stat in found),
+            },
+            prepared=True,
+        )
+
+
+FILLS: Mapping[int, Callable[[Session], None]] = {2: _fill_stats}
+"""What SQL cannot say of migrations, by number; done after their statements, in the same transaction."""
 
 
 @contextmanager

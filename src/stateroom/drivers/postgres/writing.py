@@ -39,7 +39,7 @@ _HOME: Final = "(select n.id from stateroom.namespace n where n.digest = {digest
 _INSERT: Final = """
 insert into stateroom.item as i (
     address, namespace_id, key, revision, created_at, updated_at, ttl, expires_at,
-    paths, length, raw, value, terms, counts
+    paths, length, raw, value, terms, counts, file_size, file_modified_at
 )
 """
 
@@ -57,7 +57,9 @@ on conflict (address) do update set
     raw = excluded.raw,
     value = excluded.value,
     terms = excluded.terms,
-    counts = excluded.counts
+    counts = excluded.counts,
+    file_size = excluded.file_size,
+    file_modified_at = excluded.file_modified_at
 """
 
 _STAMPS: Final = "i.revision, i.created_at, i.updated_at, i.expires_at"
@@ -67,7 +69,7 @@ _PUT = f"""
 select %(address)s, {_HOME.format(digest="%(digest)s")}, %(key)s, {_REVISION}, stamp.at, stamp.at, %(ttl)s,
     {NOW} + %(lifetime)s::bigint, %(paths)s::text[], %(length)s, %(raw)s,
     convert_from(coalesce(%(exact)s::bytea, %(raw)s::bytea), 'UTF8')::jsonb, %(terms)s::bigint[],
-    %(counts)s::integer[]
+    %(counts)s::integer[], %(file_size)s, %(file_modified_at)s
 from stamp {_REPLACE} where not %(if_absent)s::boolean or not {LIVE}
 returning {_STAMPS}
 """  # constants only
@@ -78,12 +80,16 @@ select w.address, {_HOME.format(digest="w.digest")}, w.key, {_REVISION}, stamp.a
     {NOW} + w.lifetime, w.paths::text[], w.length, w.raw,
     convert_from(coalesce(w.exact, w.raw), 'UTF8')::jsonb,
     case when w.first is not null then (%(terms)s::bigint[])[w.first : w.last] end,
-    case when w.first is not null then (%(counts)s::integer[])[w.first : w.last] end
+    case when w.first is not null then (%(counts)s::integer[])[w.first : w.last] end,
+    w.file_size, w.file_modified_at
 from stamp, unnest(
     %(addresses)s::uuid[], %(digests)s::uuid[], %(keys)s::text[], %(ttls)s::double precision[],
     %(lifetimes)s::bigint[], %(paths)s::text[], %(lengths)s::integer[], %(raws)s::bytea[],
-    %(exacts)s::bytea[], %(firsts)s::integer[], %(lasts)s::integer[]
-) w(address, digest, key, ttl, lifetime, paths, length, raw, exact, first, last) {_REPLACE}
+    %(exacts)s::bytea[], %(firsts)s::integer[], %(lasts)s::integer[], %(file_sizes)s::bigint[],
+    %(file_modified_ats)s::text[]
+) w(
+    address, digest, key, ttl, lifetime, paths, length, raw, exact, first, last, file_size, file_modified_at
+) {_REPLACE}
 returning i.address, {_STAMPS}
 """  # constants only
 
@@ -106,7 +112,9 @@ update stateroom.item i set
     raw = %(raw)s,
     value = convert_from(coalesce(%(exact)s::bytea, %(raw)s::bytea), 'UTF8')::jsonb,
     terms = %(terms)s::bigint[],
-    counts = %(counts)s::integer[]
+    counts = %(counts)s::integer[],
+    file_size = %(file_size)s,
+    file_modified_at = %(file_modified_at)s
 from stamp where i.address = %(address)s and i.revision = %(if_revision)s and {LIVE}
 and not %(if_absent)s::boolean
 returning {_STAMPS}
@@ -192,6 +200,7 @@ def put_all(session: Session, text: TextIndex | None, operations: Sequence[Put])
             "counts": integers(counts),
             "firsts": integers([first for first, _ in bounds]),
             "lasts": integers([last for _, last in bounds]),
+            **_file_columns(operations),
         },
         prepared=True,
     )
@@ -200,6 +209,17 @@ def put_all(session: Session, text: TextIndex | None, operations: Sequence[Put])
         _record(operation, stamps[column["address"]])
         for operation, column in zip(operations, columns, strict=True)
     ]
+
+
+def _file_columns(operations: Sequence[Put]) -> dict[str, Any]:
+    """Return the columns of what is known of files; shorter ones than others are filled up with nulls."""
+    stats = [operation.stat for operation in operations]
+    if not any(stats):
+        stats = []
+    return {
+        "file_sizes": bigints([None if stat is None else stat.size for stat in stats]),
+        "file_modified_ats": texts(None if stat is None else stat.modified_at for stat in stats),
+    }
 
 
 def _levelled(session: Session, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -308,6 +328,7 @@ def _conflict(operation: Put | Delete, found: int | None) -> Conflict:
 def _parameters(text: TextIndex | None, operation: Put) -> dict[str, Any]:
     path = encode(operation.namespace)
     terms, counts, length = (None, None, 0) if text is None else text.columns(operation.raw, operation.paths)
+    size, modified_at = operation.stat or (None, None)
     return {
         "address": address_of(operation.namespace, operation.key),
         "digest": digest_of(path),
@@ -322,6 +343,8 @@ def _parameters(text: TextIndex | None, operation: Put) -> dict[str, Any]:
         "counts": counts,
         "if_absent": operation.if_absent,
         "if_revision": operation.if_revision,
+        "file_size": size,
+        "file_modified_at": modified_at,
     }
 
 

@@ -20,6 +20,7 @@ from stateroom.contract.items import (
     Delete,
     Get,
     Items,
+    ListKeys,
     Operation,
     Outcome,
     Put,
@@ -31,6 +32,7 @@ from stateroom.drivers.sql.refreshes import Refreshes
 from stateroom.drivers.sqlite.committing import Commits
 from stateroom.drivers.sqlite.database import MEMORY, Database
 from stateroom.drivers.sqlite.finding import Wanted, find
+from stateroom.drivers.sqlite.keys import list_keys
 from stateroom.drivers.sqlite.namespaces import Namespaces
 from stateroom.drivers.sqlite.ranking import Asked, Ranking
 from stateroom.drivers.sqlite.rows import get, get_all, records_of
@@ -266,6 +268,8 @@ class SqliteItems(Items):
         if isinstance(operation, Count):
             condition = self._condition(connection, operation.filter)
             return count(connection, Scope(connection, operation.prefix), condition, now)
+        if isinstance(operation, ListKeys):
+            return list_keys(connection, operation, now)
         return self._namespaces.select(connection, operation, now, uncommitted=uncommitted)
 
     def _get(

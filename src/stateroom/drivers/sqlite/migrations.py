@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 
 from stateroom.errors import Misconfigured
+from stateroom.model.file import stat_of
 
 __all__ = ["migrate", "versions"]
 
@@ -36,6 +37,8 @@ def migrate(connection: sqlite3.Connection) -> None:
         for version in sorted(set(known) - applied):
             for statement in _statements(known[version]):
                 connection.execute(statement)
+            if version in _FILLS:
+                _FILLS[version](connection)
             connection.execute("insert into stateroom_migration (version) values (?)", (version,))
         connection.execute("commit")
     except BaseException:
@@ -67,3 +70,24 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
+
+
+def _fill_stats(connection: sqlite3.Connection) -> None:
+    """Note the size and the time of each file that is there, as its put would have done."""
+    revisions = connection.execute(
+        "select revision from stateroom_item where substr(key, 1, 1) = '/'"
+    ).fetchall()
+    # One value at a time, since all of them may be larger than the memory.
+    for row in revisions:
+        key, raw = connection.execute(
+            "select key, value from stateroom_item where revision = ?", row
+        ).fetchone()
+        if stat := stat_of(key.decode(), raw):
+            connection.execute(
+                "update stateroom_item set file_size = ?, file_modified_at = ? where revision = ?",
+                (*stat, *row),
+            )
+
+
+_FILLS: dict[int, Callable[[sqlite3.Connection], None]] = {2: _fill_stats}
+"""What SQL cannot say of migrations, by number; done after their statements, in the same transaction."""

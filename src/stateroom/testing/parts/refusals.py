@@ -35,7 +35,7 @@ from stateroom.model.limits import (
     PAGE_NUMBER_MAX,
     TTL_MINUTES_MAX,
 )
-from stateroom.stores.operations import CountItems, DeleteItem, GetItem, PutItem, SearchItems
+from stateroom.stores.operations import CountItems, DeleteItem, GetItem, ListItemKeys, PutItem, SearchItems
 from stateroom.testing.harness import Call, Harness, Memory, Opens, ask
 from stateroom.testing.needs import needs
 from stateroom.testing.snapshot import snapshot
@@ -146,6 +146,7 @@ def addressed() -> list[Refusal]:
             (f"delete: {name}", ask("delete", bad, "k"), error, here),
             (f"search: {name}", ask("search", bad), error, prefix),
             (f"count: {name}", ask("count", bad), error, prefix),
+            (f"list_keys: {name}", ask("list_keys", bad), error, here),
         ]
     for name, bad, error in BAD_KEYS:
         calls += [
@@ -166,6 +167,7 @@ def paged() -> list[Refusal]:
         for field in ("limit", "offset"):
             calls.append((f"search {field} {bad}", ask("search", A, **{field: bad}), error, field))
             calls.append((f"listing {field} {bad}", ask("list_namespaces", **{field: bad}), error, field))
+        calls.append((f"list_keys limit {bad}", ask("list_keys", A, limit=bad), error, "limit"))
     for bad, error in [(0, InvalidPage), *BAD_PAGES]:
         if bad is not None:
             calls.append((f"depth {bad}", ask("list_namespaces", max_depth=bad), error, "max_depth"))
@@ -184,6 +186,21 @@ def listed() -> list[Refusal]:
         for name, bad, error, place in BAD_NAMESPACES
         for field in ("prefix", "suffix")
         if bad is not None
+    ]
+
+
+def keys_listed() -> list[Refusal]:
+    """Return listings of keys by what no key can begin with, end with, hold or come after."""
+    texts: list[tuple[str, Any]] = [
+        (field, bad)
+        for field in ("prefix", "suffix", "delimiter", "after", "containing")
+        for bad in (5, True, b"a", ["a"], "a\0", "\0", "\ud800", None)
+        if bad is not None or field in ("prefix", "suffix")
+    ]
+    delimiters = [("delimiter", bad) for bad in ("", "ab", "//", "e\u0301")]
+    return [
+        (f"list_keys {field} {bad!r}", ask("list_keys", A, **{field: bad}), InvalidInput, field)
+        for field, bad in texts + delimiters
     ]
 
 
@@ -225,6 +242,9 @@ def batched() -> list[Refusal]:
         ("GetItem key", GetItem(A, b"k"), InvalidKey, "key"),  # type: ignore[arg-type]
         ("DeleteItem label", DeleteItem(("",), "k"), InvalidNamespace, "namespace[0]"),
         ("SearchItems mode", SearchItems(A, mode="x"), InvalidInput, "mode"),  # type: ignore[arg-type]
+        ("ListItemKeys label", ListItemKeys(("",)), InvalidNamespace, "namespace[0]"),
+        ("ListItemKeys delimiter", ListItemKeys(A, delimiter="ab"), InvalidInput, "delimiter"),
+        ("ListItemKeys limit", ListItemKeys(A, limit=-1), InvalidPage, "limit"),
         ("CountItems filter", CountItems(A, {"a": {"$x": 1}}), InvalidFilter, "filter.a.$x"),
     ]
     good = PutItem(A, "new", {"t": "word"})
@@ -235,6 +255,7 @@ REFUSALS = {
     "addresses": addressed(),
     "pages": paged(),
     "listings": listed(),
+    "listings of keys": keys_listed(),
     "writes": written(),
     "batches": batched(),
 }
