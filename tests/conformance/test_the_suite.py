@@ -32,6 +32,7 @@ from stateroom.search.embedding import make_embedder
 from stateroom.search.index_config import parse_index_config
 from stateroom.stores.base import Store
 from stateroom.testing import Opened, Opens, StoreSuite, parts
+from stateroom.testing.files import FilesSuite
 from stateroom.testing.harness import Sync
 
 
@@ -212,9 +213,10 @@ def test_every_test_runs_through_both_ways_of_calling() -> None:
     ] == []
 
 
-def test_every_part_that_there_is_belongs_to_the_suite() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(parts.__path__)}
-    assert {part.__module__.rpartition(".")[2] for part in StoreSuite.__bases__} == modules
+def test_every_part_that_there_is_belongs_to_a_suite() -> None:
+    modules = sorted(module.name for module in pkgutil.iter_modules(parts.__path__))
+    used = [part.__module__ for suite in (StoreSuite, FilesSuite) for part in suite.__bases__]
+    assert sorted(name.rpartition(".")[2] for name in used) == modules
 
 
 def test_the_example_in_the_documentation_is_a_suite_in_ten_lines() -> None:

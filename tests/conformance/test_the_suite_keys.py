@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from stateroom.contract.items import ListKeys, Operation, Outcome, Put, Result, Search
+from stateroom.contract.items import Capability, ListKeys, Operation, Outcome, Put, Result, Search
 from stateroom.drivers.memory import MemoryItems
 from stateroom.drivers.memory.keys import list_keys
 from stateroom.errors import StateroomError
@@ -96,6 +96,12 @@ class Positional(Listing):
         shown = list_keys(node, operation._replace(after=None, limit=1_000_000)) if node else []
         places = [place for place, entry in enumerate(shown) if entry.key == operation.after]
         return shown[places[0] + 1 :][: operation.limit] if places else []
+
+
+class Forgetful(Listing):
+    """Items that are said to outlive closing."""
+
+    capabilities = MemoryItems.capabilities | {Capability.DURABLE}
 
 
 class Sticky(Listing):
@@ -200,6 +206,7 @@ CAUGHT: list[tuple[type[MemoryItems], str]] = [
         "test_a_file_has_a_size_and_the_time_that_it_says",
     ),
     (Sticky, "test_the_size_is_that_of_the_last_put_however_it_came"),
+    (Forgetful, "test_a_listing_is_the_same_after_closing_if_the_store_is_durable"),
     (Late, "test_a_batch_lists_what_it_has_put_before"),
     (Making, "test_listing_changes_nothing_and_creates_no_namespace"),
     (Immortal, "test_the_key_of_an_expired_item_is_not_listed"),

@@ -190,8 +190,11 @@ def test_async_agent_keeps_users_that_write_at_once_apart() -> None:
     assert "40 memories in 20 namespaces" in done.stdout
 
 
-def test_files_without_deep_agents_are_written_searched_and_kept_from_writing() -> None:
-    done = run("files_tools.py")
+@pytest.mark.parametrize("hide", ["", "deepagents"])
+def test_files_without_deep_agents_are_written_searched_and_kept_from_writing(
+    hide: str, tmp_path: Path
+) -> None:
+    done = run("files_tools.py", hide=hide, folder=tmp_path if hide else None)
     assert (done.returncode, done.stderr) == (0, "")
     *said, stored = done.stdout.splitlines()
     first = [line.split(maxsplit=1)[1] for line in said if line.startswith("first")]

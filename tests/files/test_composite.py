@@ -262,6 +262,46 @@ class TestSearching:
             result = await ask(files, "grep", "hit", max_count=enough)
             assert (paths(result), result.truncated) == (["/a", "/a", "/m/b", "/n/c"], False)
 
+    async def test_a_backend_is_asked_for_what_is_left_of_the_limit_and_for_nothing_beyond_it(
+        self, ask: Ask
+    ) -> None:
+        asked: list[int | None] = []
+
+        class Recording(BackendProtocol):
+            @override
+            def grep(self, *args: Any, max_count: int | None = None) -> GrepResult:
+                asked.append(max_count)
+                return GrepResult(matches=[GrepMatch(path="/b", line=1, text="hit")])
+
+        files = CompositeBackend(files_of("default", {"/a": "hit"}), {"/m/": Recording(), "/n/": Recording()})
+        assert (await ask(files, "grep", "hit", max_count=2)).truncated
+        assert asked == [1, 1]
+        assert (await ask(files, "grep", "hit", max_count=1)).truncated
+        assert asked == [1, 1, 1]
+
+    async def test_what_a_backend_leaves_out_is_left_out_of_the_whole(self, ask: Ask) -> None:
+        class Hasty(BackendProtocol):
+            @override
+            def grep(self, *args: Any, **options: Any) -> GrepResult:
+                return GrepResult(matches=[], truncated=True)
+
+            @override
+            def glob(self, pattern: str, path: str | None = None) -> GlobResult:
+                return GlobResult(matches=[], truncated=True, truncation_reason="unreadable")
+
+        files = CompositeBackend(files_of("default", {"/a": "hit"}), {"/m/": Hasty(), "/n/": files_of("n")})
+        for limit in (None, 5):
+            assert (await ask(files, "grep", "hit", max_count=limit)).truncated
+        found = await ask(files, "glob", "*")
+        assert (paths(found), found.truncated, found.truncation_reason) == (["/a"], True, "unreadable")
+        assert not (await ask(files, "grep", "hit", "/n")).truncated
+
+    async def test_lines_that_two_patterns_find_are_shown_once(self, ask: Ask) -> None:
+        files = mounted({}, {"/m/p/": {"/p/a": "hit", "/b": "hit"}})
+        for limit, truncated in ((1, True), (2, False), (None, False)):
+            result = await ask(files, "grep", "hit", glob="**/p/*", max_count=limit)
+            assert (paths(result), result.truncated) == (["/m/p/b", "/m/p/p/a"][-(limit or 2) :], truncated)
+
     async def test_a_limit_that_the_rest_does_not_pass_is_not_reported(self, ask: Ask) -> None:
         files = mounted({"/a": "hit"}, {"/m/": {"/b": "none"}})
         result = await ask(files, "grep", "hit", max_count=1)

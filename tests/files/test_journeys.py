@@ -188,3 +188,45 @@ def test_assistants_share_nothing_and_no_assistant_has_a_place_of_its_own(path: 
             listed = next(message for message in answer["messages"] if message.type == "tool")
             assert "a.txt" not in listed.text
         assert store.list_namespaces() == [("clerk", "filesystem"), ("filesystem",), ("scribe", "filesystem")]
+
+
+@pytest.mark.parametrize("as_factory", [False, True])
+def test_what_else_deep_agents_does_with_files_works(path: Path, as_factory: bool) -> None:
+    from deepagents import FilesystemPermission
+
+    from stateroom.files import create_deep_agent
+
+    desk = importlib.import_module("desk")
+    heard: list[str] = []
+
+    class Listening(desk.ScriptedModel):  # type: ignore[misc, name-defined]  # it is imported when the test runs
+        def _generate(self, messages: list[Any], *args: Any, **kwargs: Any) -> Any:
+            heard.append(messages[0].text)
+            return super()._generate(messages, *args, **kwargs)
+
+    turns = [
+        desk.use("write_file", file_path="/memories/secret/key.txt", content="no"),
+        desk.use("delete", file_path="/memories/old"),
+        desk.say("{}"),
+    ]
+    with SqliteStore(path) as store:
+        for key in ("/AGENTS.md", "/old/a.txt", "/old/b.txt"):
+            store.put(FILES, key, create_file_data("Always be kind."))
+        agent = create_deep_agent(
+            Listening(turns=turns),
+            backend=desk.routed if as_factory else desk.routed(None),
+            store=store,
+            memory=["/memories/AGENTS.md"],
+            permissions=[
+                FilesystemPermission(operations=["write"], paths=["/memories/secret/**"], mode="deny")
+            ],
+        )
+        asked: Any = {"messages": [("user", "Go on.")]}
+        answer = agent.invoke(asked, {"configurable": {"assistant_id": "scribe"}})
+    answered = [message.text for message in answer["messages"] if message.type == "tool"]
+    assert answered == [
+        "Error: permission denied for write on /memories/secret/key.txt",
+        "Deleted /memories/old",
+    ]
+    assert "Always be kind." in heard[0]
+    assert list(stored(path)) == ["/AGENTS.md"]

@@ -10,8 +10,10 @@ from typing import Any, TypedDict
 import pytest
 from deepagents import FilesystemPermission
 from deepagents.backends.filesystem import FilesystemBackend
+from deepagents.backends.store import StoreBackend as DeepAgentsStoreBackend
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.store.memory import InMemoryStore as LangGraphInMemoryStore
 from langgraph.types import Command
 
 from stateroom import InMemoryStore
@@ -197,6 +199,15 @@ class TestWriting:
             files = ruled(deny("/**/secrets"), files=backend)
             assert (await ask(files, "delete", "/job/a")).path == "/job/a"
             assert "denied" in (await ask(files, "delete", "/job/sub")).error
+        (tmp_path / "job" / "empty").mkdir()
+        assert "denied" in (await ask(files, "delete", "/job/empty")).error
+
+    async def test_a_file_that_is_a_directory_too_is_judged_as_one(self, ask: Ask) -> None:
+        flat = DeepAgentsStoreBackend(store=LangGraphInMemoryStore(), namespace=lambda _: ("flat",))
+        flat.write("/job/item", "1")
+        flat.write("/job/item/secrets/key", "1")
+        files = ruled(allow("/job/item"), deny("/job/item/secrets/**"), files=flat)
+        assert "denied" in (await ask(files, "delete", "/job/item")).error
 
     async def test_only_what_may_be_written_is_pruned(self, ask: Ask) -> None:
         files = ruled(allow("/secrets/shared/**"), deny("/secrets/**", operations=["write"]))

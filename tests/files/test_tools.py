@@ -68,6 +68,22 @@ class ReadOnly(BackendProtocol):
         return ReadResult(error="file_not_found")
 
 
+class Older:
+    """A backend of another protocol, with other names for its arguments, and with lists for results."""
+
+    def ls(self, where: str) -> list[dict[str, Any]]:
+        return [{"path": where + "b.txt"}]
+
+    def read(self, what: str, skip: int, most: int) -> str:
+        return f"Error: {what} {skip} {most}"
+
+    def write(self, what: str, content: str) -> None:
+        raise NotImplementedError
+
+    def grep(self, text: str, path: str | None, glob: str | None) -> list[dict[str, Any]]:
+        return [{"path": path, "line": 1, "text": f"{text} {glob}"}]
+
+
 def test_tools_have_the_names_and_arguments_of_deep_agents(backend: StoreBackend) -> None:
     from deepagents.middleware.filesystem import FilesystemMiddleware
 
@@ -276,6 +292,16 @@ async def test_a_backend_of_somebody_else_has_the_tools_that_it_offers(mode: str
     with pytest.raises(InvalidInput, match="does not offer") as caught:
         file_tools(ReadOnly(), tools=["search_files"])
     assert caught.value.field == "tools[0]"
+
+
+async def test_a_backend_of_an_older_protocol_is_asked_as_it_can_be(mode: str) -> None:
+    backend: Any = Older()
+    ask = Asking(file_tools(backend), mode)
+    assert list(ask.tools) == ["ls", "read_file", "write_file", "grep"]
+    assert await ask("ls", path="/") == "/b.txt"
+    assert await ask("read_file", limit=7, offset=3, file_path="/a") == "Error: /a 3 7"
+    assert await ask("write_file", content="x", file_path="/a") == "Error: writing is not supported for '/a'."
+    assert await ask("grep", pattern="x", path="/p", glob="*.md", output_mode="content") == "/p:1: x *.md"
 
 
 async def test_a_factory_is_asked_at_every_call(mode: str) -> None:

@@ -132,7 +132,7 @@ def grep(
 def _lines(
     mounts: Mounts, tree: _Tree, pattern: str, shares: Sequence[_Share], limit: int | None
 ) -> Calls[list[GrepResult]]:
-    """Ask backends for lines: at most so many each, but for one that is asked with several patterns."""
+    """Ask backends for lines, at most so many each."""
     calls = [
         (mount, call) for mount, asked, globs in shares for call in _grep(mount, pattern, asked, globs, limit)
     ]
@@ -153,7 +153,7 @@ def _grep(
     mount: Mount, pattern: str, asked: str | None, globs: Sequence[str | None], limit: int | None
 ) -> list[Call]:
     backend = mount.backend
-    limited = limit is not None and len(globs) == 1 and takes(backend, "grep", "max_count")
+    limited = limit is not None and takes(backend, "grep", "max_count")
     options = {"max_count": limit} if limited else {}
     return [Call(backend, "grep", (pattern, asked, glob), options) for glob in globs]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from langgraph.runtime import get_runtime
 
-from stateroom.errors import Misconfigured
+from stateroom.errors import Misconfigured, NotSupported
 from stateroom.files.backend import Backend
 from stateroom.files.protocol import BackendProtocol
 from stateroom.files.running import config_of
@@ -85,7 +85,10 @@ class FactoryBackend(BackendProtocol):
 def _delegating(name: str) -> Callable[..., Any]:
     @wraps(getattr(Backend, name))
     def delegate(self: FactoryBackend, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.made(), name)(*args, **kwargs)
+        method = getattr(self.made(), name, None)
+        if method is None:
+            raise NotSupported(f"the backend that the factory makes has no {name}")
+        return method(*args, **kwargs)
 
     return delegate
 

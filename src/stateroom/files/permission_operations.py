@@ -163,12 +163,12 @@ def _is_file(backend: Any, path: str) -> Calls[bool]:
     """Tell whether a path surely names a file, and no directory."""
     (answer,) = yield [Call(backend, "ls", (path,))]
     inside = result_of(LsResult, answer, "ls", path)
-    if inside.error:
-        return "not_a_directory" in inside.error
+    if inside.error or inside.entries:
+        return "not_a_directory" in (inside.error or "")
     (answer,) = yield [Call(backend, "ls", (path.rpartition("/")[0] or ROOT,))]
     beside = result_of(LsResult, answer, "ls", path)
     own = [entry for entry in beside.entries or () if entry["path"].rstrip("/") == path]
-    return not inside.entries and bool(own) and not any(entry.get("is_dir") for entry in own)
+    return bool(own) and not any(entry.get("is_dir") for entry in own)
 
 
 @answering(GlobResult)

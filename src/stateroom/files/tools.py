@@ -232,11 +232,11 @@ def _operation(
             f"an earlier call of the same message changes '{other}', so this one was not made: call it again "
             "on its own, when you have seen the result of the other"
         )
-    args = tuple(given[name] for name in given if name not in tool.named | tool.own)
+    names = [name for name in tool.arguments.model_fields if name not in tool.named | tool.own]
     options = {name: given[name] for name in tool.named if takes(backend, tool.method, name)}
     if "max_count" in options:
         options["max_count"] = options["max_count"] or MATCHES
-    (answer,) = yield [Call(backend, tool.method, args, options)]
+    (answer,) = yield [Call(backend, tool.method, tuple(given[name] for name in names), options)]
     path = given.get("file_path") or given.get("path") or ROOT
     return tool.tells(result_of(tool.result, answer, tool.method, path), given)
 

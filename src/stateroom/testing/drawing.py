@@ -171,7 +171,10 @@ file_puts = st.builds(
     st.sampled_from(_FILED),
     st.sampled_from(_PATHS),
     _files,
+    index=st.none(),
     ttl=st.sampled_from([NOT_PROVIDED, None, None, 2]),
+    if_revision=st.none(),
+    if_absent=st.just(False),
 )
 _absent_puts = plain_puts.map(lambda put: put._replace(if_absent=True))
 _conditional_puts = st.builds(

@@ -128,8 +128,9 @@ class _Run:
         graph = StateGraph(FilesState)
         graph.add_node("node", node)
         graph.add_edge(START, "node")
+        compiled: Any = graph.compile()
         self._thread = ThreadPoolExecutor(1, "graph")
-        self._answer = self._thread.submit(graph.compile().invoke, {"files": {}})
+        self._answer = self._thread.submit(compiled.invoke, {"files": {}})
         self.config = ready.result(SECONDS)
 
     def plant(self, path: str, value: Mapping[str, Any]) -> None:

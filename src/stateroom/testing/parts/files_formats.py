@@ -73,7 +73,7 @@ class FilesFormatsSuite(FilesHarness):
     """All forms of ``FileData`` in the wild are read alike; what is no file disturbs nobody."""
 
     @pytest.mark.parametrize("name", FORMS)
-    def test_every_form_is_read(self, files: Files, name: str) -> None:
+    def test_every_form_is_read(self, files: Files, clock: ManualClock, name: str) -> None:
         value, data = FORMS[name]
         files.plant("/d/f", value)
         assert files.data("/d/f") == data
@@ -85,6 +85,8 @@ class FilesFormatsSuite(FilesHarness):
         (listed,) = files.ok("ls", "/d").entries
         assert (listed["path"], listed["size"], listed["is_dir"]) == ("/d/f", len(data), False)
         assert isinstance(listed["modified_at"], str)
+        clock.advance(minutes=1)
+        assert files.ok("ls", "/d").entries == [listed]
         assert files.found("*") == ["/d/f"]
         assert files.usage() == (1, len(data))
         if b"one" in data:
