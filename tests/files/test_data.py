@@ -1,4 +1,4 @@
-"""The helpers that make, change and read ``FileData``, as Deep Agents' documentation has them."""
+"""The functions that make, change and read ``FileData``, as Deep Agents' documentation has them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_is_no_file_is_refused(content: Any) -> None:
 
 
 def test_programs_and_agents_share_files_through_the_store() -> None:
-    """The documented way: programs put what the helper makes, and get what agents wrote."""
+    """The documented way: programs put what the function makes, and get what agents wrote."""
     store = InMemoryStore()
     backend = StoreBackend(store=store, namespace=N)
     store.put(N, "/preferences.txt", create_file_data("likes: tea\n"))

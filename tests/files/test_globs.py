@@ -52,6 +52,7 @@ def matching(pattern: str, paths: Iterable[str] = TREE) -> set[str]:
         ("[.]hidden.py", set()),
         ("*.{md,yml}", {"readme.md", ".github/workflows/ci.yml"}),
         ("{sub,.hidden}/*.py", {"sub/b.py", ".hidden/x.py"}),
+        ("{/sub,.hidden}/*.py", {"sub/b.py", ".hidden/x.py"}),
         ("?.py", {"a.py", "sub/b.py", "sub/nested/c.py", ".hidden/x.py", ".hidden/nested/y.py"}),
         ("[ab].py", {"a.py", "sub/b.py"}),
         ("[!a-b].py", {"sub/nested/c.py", ".hidden/x.py", ".hidden/nested/y.py"}),
@@ -240,12 +241,13 @@ def test_every_pattern_matches_what_deep_agents_match(pattern: str, some: list[s
     ours = compile_glob(pattern) if is_valid(pattern) else None
     assume(ours is not None)
     theirs = [re.compile(regex) for regex in wcmatch.glob.translate(pattern.lstrip("/"), flags=flags)[0]]
-    # They match "." only where a path spells it, which ours never do.
-    assume(not any("." in one.split("/") for one in bracex.expand(pattern, keep_escapes=True)))
+    # They match "." only where a path spells it, and nothing with a "/" at the start inside of braces.
+    expanded = bracex.expand(pattern.lstrip("/"), keep_escapes=True)
+    assume(not any("." in one.split("/") or one.startswith("/") for one in expanded))
     for path in some:
         seen = path if "/" in pattern else path.rpartition("/")[2]
         assert ours is not None
-        assert ours.matches(path) == any(regex.match(seen) for regex in theirs)
+        assert ours.matches(path) == any(regex.fullmatch(seen) for regex in theirs)
 
 
 @given(patterns, paths)

@@ -26,6 +26,7 @@ from stateroom.stores.postgres import PostgresStore
 from stateroom.testing.files import FilesSuite, OpenedFiles, OverStore
 from tests.aegis.serving import at_hand
 from tests.conftest import NewSchema
+from tests.files.mounted import Mounted
 from tests.files.others import MeddledStore, SlowStore
 
 
@@ -98,6 +99,23 @@ class TestComposite(FilesSuite):
     @override
     def open_files(self) -> Iterator[OpenedFiles]:
         with closing(OverStore(InMemoryStore, wrap=lambda backend: CompositeBackend(backend, {}))) as opens:
+            yield opens
+
+
+class TestMounted(FilesSuite):
+    """Everything in a directory where another backend is mounted."""
+
+    # With the directory in front of it, it is too long.
+    test_the_longest_path_is_one = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    @override
+    def open_files(self) -> Iterator[OpenedFiles]:
+        def mounted(backend: StoreBackend) -> Mounted:
+            default = StoreBackend(store=InMemoryStore(), namespace=("default",))
+            return Mounted(CompositeBackend(default, {"/mount/": backend}), "/mount")
+
+        with closing(OverStore(InMemoryStore, wrap=mounted)) as opens:
             yield opens
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import NotRequired, get_origin, get_type_hints
 
 import pytest
 from deepagents.backends import protocol as theirs
@@ -132,8 +133,11 @@ def test_our_results_have_the_fields_of_theirs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["FileInfo", "FileData"])
 def test_our_objects_have_the_members_of_theirs(name: str) -> None:
-    assert getattr(ours, name).__required_keys__ == getattr(theirs, name).__required_keys__
-    assert getattr(ours, name).__optional_keys__ == getattr(theirs, name).__optional_keys__
+    def optional(kind: type) -> dict[str, bool]:
+        hints = get_type_hints(kind, include_extras=True)
+        return {member: get_origin(hint) is NotRequired for member, hint in hints.items()}
+
+    assert optional(getattr(ours, name)) == optional(getattr(theirs, name))
 
 
 def test_our_protocol_has_the_methods_of_theirs() -> None:

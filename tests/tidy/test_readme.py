@@ -23,6 +23,7 @@ import stateroom
 from stateroom import AegisStore, Capability, InMemoryStore, PostgresStore, SqliteStore
 from stateroom.drivers.postgres import hnsw, migrations, pgvector, text_statistics, upkeep, vectors, where
 from stateroom.drivers.postgres.database import ATTEMPTS, POOL_OPTIONS
+from stateroom.files import CompositeBackend, PermittedBackend, StateBackend, StoreBackend, file_tools
 from stateroom.model import limits
 from stateroom.model.ttl import TTLSettings
 from stateroom.search import analysis, fusion, local
@@ -35,6 +36,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 CLAIMING = [
     "README.md",
+    "docs/files.md",
     "docs/migrating.md",
     "docs/postgres.md",
     "docs/quickstart.md",
@@ -48,6 +50,7 @@ CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
 ADDRESS = "postgresql://app:secret@localhost/app"
 """Where pages say that a database is; they are run with a new one on the tests' server in its place."""
 
+BACKENDS = [StoreBackend, StateBackend, CompositeBackend, PermittedBackend, file_tools]
 STORES = [
     thing
     for thing in (getattr(stateroom, name) for name in stateroom.__all__)
@@ -187,8 +190,8 @@ def test_a_false_claim_and_a_broken_block_are_seen() -> None:
         run_page("```python\n1 / 0\n```\n", "page.md")
 
 
-@pytest.mark.parametrize("make", [*STORES, from_base_store], ids=lambda make: make.__name__)
-def test_every_argument_of_a_store_is_documented_with_its_default(make: Callable[..., Store]) -> None:
+@pytest.mark.parametrize("make", [*STORES, from_base_store, *BACKENDS], ids=lambda make: make.__name__)
+def test_every_argument_of_a_store_is_documented_with_its_default(make: Callable[..., Any]) -> None:
     documented = {name: cells[0].strip("`") for name, cells in table(make.__name__).items()}
     parameters = inspect.signature(make).parameters.values()
     assert documented == {parameter.name: shown_default(parameter) for parameter in parameters}

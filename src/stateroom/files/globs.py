@@ -287,7 +287,7 @@ def _regex(parts: Sequence[_Part], hidden: bool) -> str:
     first, *others = _runs(parts, hidden)
     if not others:
         return first.removesuffix("/")
-    directory = f"(?:{_start(hidden)}[^/]*/)"
+    directory = "(?:[^/]+/)" if hidden else "(?:[^/.][^/]*/)"
     between = "".join(f"(?>{directory}*?{run})" for run in others[:-1])
     return f"{first}{between}{directory}*{others[-1].removesuffix('/')}"
 

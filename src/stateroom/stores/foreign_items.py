@@ -283,7 +283,7 @@ def _runs(batch: Sequence[Operation], *, singly: bool) -> Iterator[list[Operatio
     """Cut a batch into runs that the store may take at once: gets, and writes of different items.
 
     A foreign store may read before it writes, and keep only the last of several writes of one item.
-    Written ``singly``, two items never have one time.
+    Put ``singly``, two items never have one time.
     """
     run: list[Operation] = []
     written: set[Address] = set()
@@ -295,7 +295,8 @@ def _runs(batch: Sequence[Operation], *, singly: bool) -> Iterator[list[Operatio
             and address is not None
             and isinstance(run[-1], Get) != is_write
             and isinstance(run[-1], Put | Delete | Get)
-            and not (is_write and (singly or address in written))
+            and not (singly and isinstance(operation, Put))
+            and not (is_write and address in written)
         )
         if run and not fits:
             yield run

@@ -125,25 +125,24 @@ def _restore_hit(hit: Hit, value: dict[str, Any], explain: bool) -> SearchItem:
 class KeyEntry:
     """One entry of ``list_keys``: an item's key, or what the keys of several items begin with.
 
-    ``key`` is either, the latter up to and with the delimiter. ``revision`` is the item's. ``size`` is the
-    bytes of the file that the item is, of its text as UTF-8, and ``modified_at`` what the file says of
-    itself there; both are None for an item that is no file. A file's key begins with ``/``, and its value
-    has one of the forms of Deep Agents' ``FileData``.
+    ``key`` is either, the latter up to and with the delimiter; ``is_prefix`` tells the two apart, and says
+    that all else is None. ``revision`` is the item's, None on a store without any. ``size`` is the bytes of
+    the file that the item is, of its text as UTF-8, and ``modified_at`` what the file says of itself there;
+    both are None for an item that is no file. A file's key begins with ``/``, and its value has one of the
+    forms of Deep Agents' ``FileData``.
     """
 
-    __slots__ = ("_raw", "_updated_at", "key", "modified_at", "revision", "size")
+    __slots__ = ("_raw", "_updated_at", "is_prefix", "key", "modified_at", "revision", "size")
 
     size: int | None
     modified_at: str | None
 
     def __init__(self, listed: Listed) -> None:
-        self.key, self.revision, self._updated_at, stat, self._raw = listed
+        self.key, revision, self._updated_at, stat, self._raw = listed
+        self.is_prefix = revision is None
+        # Zero is that of stores which have none.
+        self.revision = revision or None
         self.size, self.modified_at = (None, None) if stat is None else stat
-
-    @property
-    def is_prefix(self) -> bool:
-        """Whether it stands for all keys that begin so; then everything else is None."""
-        return self.revision is None
 
     @property
     def updated_at(self) -> datetime | None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stateroom.testing.files import FilesSuite
+
 try:
     from stateroom.testing.harness import Memory, Opened, Opens
     from stateroom.testing.needs import needs
@@ -13,4 +18,13 @@ except ModuleNotFoundError as error:
         f'stateroom.testing needs {error.name}: pip install "stateroom[testing]"', name=error.name
     ) from None
 
-__all__ = ["Memory", "Opened", "Opens", "StoreSuite", "needs"]
+__all__ = ["FilesSuite", "Memory", "Opened", "Opens", "StoreSuite", "needs"]
+
+
+def __getattr__(name: str) -> Any:
+    # With the files comes Deep Agents, where it is installed; who tests a store need not wait for it.
+    if name == "FilesSuite":
+        from stateroom.testing.files import FilesSuite
+
+        return FilesSuite
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

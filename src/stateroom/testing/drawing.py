@@ -184,7 +184,7 @@ puts = plain_puts | file_puts | _absent_puts | _conditional_puts
 several_files = _named(st.lists(file_puts, min_size=6, max_size=12))
 several_puts = _named(st.lists(plain_puts | file_puts, min_size=4, max_size=12))
 deletes = st.builds(DeleteItem, _namespaces, _keys, _revisions) | st.builds(
-    DeleteItem, st.sampled_from(_FILED), st.sampled_from(_PATHS)
+    DeleteItem, st.sampled_from(_FILED), st.sampled_from(_PATHS), _revisions
 )
 gets = st.builds(GetItem, _namespaces, _keys, _refreshes)
 lists = st.builds(SearchItems, _prefixes, st.none(), _maybe_filters, refresh_ttl=_refreshes, **_pages)

@@ -26,8 +26,8 @@ from stateroom.contract.items import (
     Search,
     check_condition,
 )
+from stateroom.contract.keys import list_keys
 from stateroom.drivers.memory.finding import Finder
-from stateroom.drivers.memory.keys import list_keys
 from stateroom.drivers.memory.ranking import Ranking
 from stateroom.drivers.memory.tree import Entry, Node, Tree
 from stateroom.errors import StateroomError
@@ -183,7 +183,7 @@ class MemoryItems(Items):
             return self._count(operation)
         if isinstance(operation, ListKeys):
             node = self._tree.find(operation.namespace)
-            return list_keys(node, operation) if node else []
+            return list_keys(operation, node.keys(), node.items) if node else []
         found = self._tree.namespaces(operation.matches, operation.max_depth)
         return list(islice(found, operation.offset, operation.offset + operation.limit))
 

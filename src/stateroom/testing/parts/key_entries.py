@@ -168,7 +168,7 @@ class KeyEntriesSuite(Harness):
     def test_values_come_where_they_are_asked_for(self, memory: Memory) -> None:
         values: dict[str, Any] = {
             "/f": {"content": ["é", ""], "n": 2**70},
-            "k": {"z": [1, -0.0], "a": {"é": None}},
+            "k": {"z": [1, 1.5], "a": {"é": None}},
         }
         for key, value in values.items():
             memory.put(N, key, value)
