@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 from stateroom.errors import Conflict, InvalidInput, InvalidNamespace, LimitExceeded, NotSupported
-from stateroom.files.steps import Steps
 from stateroom.files.text import EditRefused
 
 __all__ = ["Refused", "answering", "message"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
+Y = TypeVar("Y")
 
 
 class Refused(Exception):
@@ -30,12 +31,14 @@ def message(error: Exception) -> str:
     return f"Error: {error}"
 
 
-def answering(result: Callable[..., R]) -> Callable[[Callable[P, Steps[R]]], Callable[P, Steps[R]]]:
-    """Make an operation answer ``result(error=...)`` for an error that is an agent's to know."""
+def answering(
+    result: Callable[..., R],
+) -> Callable[[Callable[P, Generator[Y, S, R]]], Callable[P, Generator[Y, S, R]]]:
+    """Make an operation, which is a generator, answer ``result(error=...)`` for an error of an agent's."""
 
-    def decorate(operation: Callable[P, Steps[R]]) -> Callable[P, Steps[R]]:
+    def decorate(operation: Callable[P, Generator[Y, S, R]]) -> Callable[P, Generator[Y, S, R]]:
         @wraps(operation)
-        def answered(*args: P.args, **kwargs: P.kwargs) -> Steps[R]:
+        def answered(*args: P.args, **kwargs: P.kwargs) -> Generator[Y, S, R]:
             try:
                 return (yield from operation(*args, **kwargs))
             except _ANSWERED as error:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Generator
-from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
+from collections.abc import Generator
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from stateroom.errors import Misconfigured
-from stateroom.files import answers
 from stateroom.files.protocol import BackendProtocol, LsResult
 from stateroom.model.text import show
 
@@ -19,7 +18,6 @@ __all__ = [
     "Call",
     "Calls",
     "acall",
-    "answering",
     "call",
     "check_backend",
     "lacks",
@@ -28,7 +26,6 @@ __all__ = [
     "unsupported",
 ]
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _NOUNS: Final = {
@@ -55,11 +52,6 @@ class Call(NamedTuple):
 
 Calls: TypeAlias = Generator[list[Call], list[Any], T]
 """A call whose method the backend does not offer is answered with ``NotImplemented``."""
-
-
-def answering(result: Callable[..., T]) -> Callable[[Callable[P, Calls[T]]], Callable[P, Calls[T]]]:
-    """Make an operation answer ``result(error=...)`` for an error that is an agent's to know."""
-    return answers.answering(result)  # type: ignore[return-value]  # whatever a generator yields
 
 
 def lacks(backend: Any, method: str) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from stateroom.files.calls import Call, Calls, answering, result_of, unsupported
+from stateroom.files.answers import answering
+from stateroom.files.calls import Call, Calls, result_of, unsupported
 from stateroom.files.composite_mounts import Mount, Mounts, is_missing
 from stateroom.files.composite_results import outer_result, seen
 from stateroom.files.paths import directory_prefix, file_path, normal_path

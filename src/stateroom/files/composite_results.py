@@ -20,7 +20,7 @@ def outer_result(mount: Mount, result: R, inner: str, *echoed: str) -> R:
     An error may repeat a text of the caller's, which stays as it is: ``echoed``.
     """
     if error := getattr(result, "error", None):
-        if any(inner in text for text in echoed):
+        if any(isinstance(text, str) and inner in text for text in echoed):
             return result
         return replace(result, error=mount.outer_text(error, inner))  # type: ignore[type-var]
     if getattr(result, "path", None) is not None:

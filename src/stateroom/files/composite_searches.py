@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias, TypeVar
 
 from stateroom.errors import InvalidInput, NotSupported
-from stateroom.files.calls import Call, Calls, answering, lacks, result_of, takes, unsupported
+from stateroom.files.answers import answering
+from stateroom.files.calls import Call, Calls, lacks, result_of, takes, unsupported
 from stateroom.files.composite_mounts import Mount, Mounts, is_missing
 from stateroom.files.composite_results import outer_result, seen
 from stateroom.files.globs import Glob, compile_glob, spelled
-from stateroom.files.listing import Usage
+from stateroom.files.grepping import check_grep
+from stateroom.files.listing import LONG_AGO, Usage, time_of
 from stateroom.files.paths import ROOT, directory_prefix, normal_path
 from stateroom.files.protocol import GlobResult, GrepMatch, GrepResult
-from stateroom.files.pruning import PruneResult
+from stateroom.files.pruning import PruneResult, Pruning, check_pruning
 from stateroom.files.searching import FileHit, SearchResult
-from stateroom.model.text import show
 from stateroom.stores.operations import Mode
 
 __all__ = ["glob", "grep", "prune", "search", "usage"]
@@ -87,7 +88,7 @@ def glob(mounts: Mounts, pattern: str, path: str | None) -> Calls[GlobResult]:
 def _merged(infos: list[Any], results: Sequence[GlobResult]) -> GlobResult:
     if len(results) > 1:
         infos.sort(key=lambda info: info["path"])
-        infos.sort(key=lambda info: info.get("modified_at") or "", reverse=True)
+        infos.sort(key=_moment, reverse=True)
     reasons = {result.truncation_reason for result in results} - {None}
     # Of several, the one to name is that which no narrower search gets round.
     reason = "unreadable" if "unreadable" in reasons else next(iter(reasons), None)
@@ -103,10 +104,7 @@ def grep(
 
     With a limit they are asked in turn, until it is reached and it is known whether there is more.
     """
-    if max_count is not None and (not isinstance(max_count, int) or max_count < 0):
-        raise InvalidInput(
-            f"max_count is {show(max_count)}; pass a number from 0, or None", field="max_count"
-        )
+    check_grep(pattern, max_count)
     wanted, tree = compile_glob(glob) if glob else None, _Tree(mounts, path)
     shares: list[_Share] = [
         (mount, asked, [glob] if wanted is None else tree.patterns(glob or "", wanted, mount))
@@ -188,6 +186,7 @@ def prune(
 
     What another backend hides is not deleted, but for names that begin with a dot.
     """
+    check_pruning(Pruning(older_than, keep, protect))
     tree = _Tree(mounts, path)
     _check_offered(tree, "prune")
     if keep is not None and tree.below:
@@ -212,8 +211,12 @@ def prune(
         total.error = total.error or result.error
         total.files += [{**info, "path": mount.outer(info["path"])} for info in result.files]
         total.bytes += result.bytes
-    total.files.sort(key=lambda info: info.get("modified_at") or "")
+    total.files.sort(key=_moment)
     return total
+
+
+def _moment(info: Any) -> datetime:
+    return time_of(info.get("modified_at") or "") or LONG_AGO
 
 
 def _check_offered(tree: _Tree, method: str) -> None:

@@ -17,7 +17,7 @@ from stateroom.model.file import content_of
 from stateroom.model.text import show
 from stateroom.stores.items import KeyEntry
 
-__all__ = ["grep"]
+__all__ = ["check_grep", "grep"]
 
 PAGE: Final = 500
 """Files with the text that a store is asked for at once."""
@@ -31,7 +31,7 @@ def grep(
 
     Binary files have no lines, and no line holds a line feed.
     """
-    _check(pattern, max_count)
+    check_grep(pattern, max_count)
     found: list[GrepMatch] = []
     most = None if max_count is None else max_count + 1
 
@@ -52,7 +52,8 @@ def grep(
     return GrepResult(matches=found[:max_count], truncated=is_cut)
 
 
-def _check(pattern: Any, max_count: Any) -> None:
+def check_grep(pattern: Any, max_count: Any) -> None:
+    """Raise InvalidInput for a pattern that is no text, or a limit that is no number from 0."""
     if not isinstance(pattern, str):
         raise InvalidInput(f"pattern is {show(pattern)}; pass the text to look for", field="pattern")
     if max_count is None:

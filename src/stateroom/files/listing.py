@@ -14,7 +14,22 @@ from stateroom.files.steps import Steps
 from stateroom.files.volume import Volume
 from stateroom.stores.items import KeyEntry
 
-__all__ = ["Usage", "every_file", "glob", "info_of", "ls", "modified_at", "moment", "usage", "walk"]
+__all__ = [
+    "LONG_AGO",
+    "Usage",
+    "every_file",
+    "glob",
+    "info_of",
+    "ls",
+    "modified_at",
+    "moment",
+    "time_of",
+    "usage",
+    "walk",
+]
+
+LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
+"""When files were modified of which nothing is known."""
 
 PAGE: Final = 10_000
 """Entries that a store is asked for at once."""
@@ -82,6 +97,8 @@ def walk(
     directory, or at the name of the one file. A store is asked for so many entries at once.
     """
     root = normal_path(path)
+    if wanted is not None and not wanted.alternatives:
+        return
     if root != ROOT:
         (own,) = yield [volume.list(root, limit=1, **options)]
         if own and own[0].key == root and _is_file(own[0]):
@@ -118,17 +135,17 @@ def modified_at(entry: KeyEntry) -> str:
 
 def moment(entry: KeyEntry) -> datetime:
     """Return when a file was modified; when it was put, if what it says of that is no time."""
-    if entry.modified_at is not None:
-        try:
-            said = datetime.fromisoformat(entry.modified_at)
-        except ValueError:
-            pass
-        else:
-            return said if said.tzinfo else said.replace(tzinfo=UTC)
-    return entry.updated_at or _LONG_AGO
+    said = None if entry.modified_at is None else time_of(entry.modified_at)
+    return said or entry.updated_at or LONG_AGO
 
 
-_LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
+def time_of(text: str) -> datetime | None:
+    """Return the time that a text is in ISO 8601, as UTC where it does not say; None for other texts."""
+    try:
+        said = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return said if said.tzinfo else said.replace(tzinfo=UTC)
 
 
 def _is_directory(entry: KeyEntry) -> bool:

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from stateroom.errors import NotSupported
-from stateroom.files.answers import Refused
-from stateroom.files.calls import Call, Calls, answering, result_of, takes, unsupported
+from stateroom.files.answers import Refused, answering
+from stateroom.files.calls import Call, Calls, result_of, takes, unsupported
 from stateroom.files.globs import spelled
 from stateroom.files.listing import Usage
 from stateroom.files.paths import ROOT, directory_prefix, file_path, normal_path

@@ -19,7 +19,7 @@ from stateroom.model.limits import BATCH_OPERATIONS_MAX
 from stateroom.model.text import show
 from stateroom.stores.items import KeyEntry
 
-__all__ = ["PruneResult", "Pruning", "prune"]
+__all__ = ["PruneResult", "Pruning", "check_pruning", "prune"]
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Pruning:
 @answering(PruneResult)
 def prune(volume: Volume, path: str, pruning: Pruning, dry_run: bool) -> Steps[PruneResult]:
     """Delete what ``pruning`` says at or below a path; a file that is written meanwhile stays."""
-    _check(pruning)
+    check_pruning(pruning)
     found = yield from every_file(volume, path)
     doomed = _doomed(found, len(directory_prefix(normal_path(path))), pruning, volume.clock())
     gone = doomed if dry_run else []
@@ -58,7 +58,8 @@ def prune(volume: Volume, path: str, pruning: Pruning, dry_run: bool) -> Steps[P
     return PruneResult(files=[info_of(entry) for entry in gone], bytes=size, dry_run=dry_run)
 
 
-def _check(pruning: Pruning) -> None:
+def check_pruning(pruning: Pruning) -> None:
+    """Raise InvalidInput, naming the field, for what says nothing or nothing that can be done."""
     age, keep = pruning.older_than, pruning.keep
     if age is None and keep is None:
         raise InvalidInput("older_than and keep are both missing; pass at least one", field="older_than")

@@ -40,7 +40,7 @@ class FilesSearchSuite(FilesHarness):
         assert {hit["modified_at"] for hit in found} == {now}
         assert files.hits("absent") == []
 
-    def test_a_path_says_where_to_look(self, files: Files) -> None:
+    def test_a_search_looks_at_and_below_a_path(self, files: Files) -> None:
         filled(files)
         for path in ("/d", "d/", "//d/."):
             assert files.hits("giraffe", path) == ["/d/b.md"]
