@@ -104,7 +104,7 @@ def test_what_two_deep_agents_were_told_they_have_edited_is_there(
 # ---- killed
 
 OPERATIONS = 400
-KILLS = 4
+KILLS = 8
 OTHERS = "select pid from pg_stat_activity where application_name = %s and pid <> pg_backend_pid()"
 
 
@@ -118,7 +118,7 @@ def test_kill_9_loses_no_operation_that_was_acknowledged_and_leaves_none_half_do
     done = 0
     for _ in range(KILLS):
         child = start(go_on, place, seed, OPERATIONS, done)
-        acknowledged = kill_after(child, dice.randrange(2 * OPERATIONS // KILLS), done)
+        acknowledged = kill_after(child, dice.randrange(OPERATIONS // KILLS), done)
         for operation in operations[done:acknowledged]:
             operate(wanted, clock, operation)
         found = found_at(place)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from deepagents.backends import StoreBackend as TheirStoreBackend
+from langgraph.store.memory import InMemoryStore as LangGraphInMemoryStore
 
 from stateroom import InMemoryStore
-from stateroom.errors import Misconfigured, OutsideGraph
+from stateroom.errors import Misconfigured, NotSupported, OutsideGraph
 from stateroom.files import Backend, StateBackend, StoreBackend
 from stateroom.files.factory import OPERATIONS, FactoryBackend, RunningConfig
 from stateroom.files.protocol import BackendProtocol
@@ -75,6 +77,18 @@ def test_the_documented_factories_work_in_a_graph() -> None:
     for factory in (lambda config: StoreBackend(config), lambda config: StateBackend(config), StoreBackend):
         backend = FactoryBackend(factory)
         assert within(lambda: backend.write("/a.md", "x").error, store=store) is None  # noqa: B023  # called here
+
+
+async def test_what_the_backend_lacks_is_not_supported() -> None:
+    theirs: Any = TheirStoreBackend(namespace=lambda _: ("a",), store=LangGraphInMemoryStore())
+    backend: Any = FactoryBackend(lambda _: theirs)
+    assert backend.write("/a.md", "x").error is None
+    assert backend.ls("/").entries[0]["path"] == "/a.md"
+    for name, arguments in (("search", ["x"]), ("multi_edit", ["/a.md", [("x", "y")]]), ("usage", [])):
+        with pytest.raises(NotSupported, match=name):
+            getattr(backend, name)(*arguments)
+        with pytest.raises(NotSupported, match=f"a{name}"):
+            await getattr(backend, f"a{name}")(*arguments)
 
 
 async def test_async_operations_ask_the_factory_too() -> None:

@@ -300,3 +300,32 @@ async def test_backends_of_one_store_of_somebody_elses_take_turns() -> None:
     ]
     assert [result.error for result in await asyncio.gather(*edits)] == [None] * 10
     assert len(text(one).splitlines()) == 11
+
+
+# ---- sync calls on a loop on which tasks are writing
+
+
+async def test_a_sync_call_beside_tasks_of_its_loop_works_on_our_stores(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "memory.db") as store:
+        wide: list[dict[str, Any]] = [{}, {"max_files": 5, "max_bytes": 10_000}]
+        for options in wide:
+            backend = StoreBackend(store=store, namespace=N, **options)
+            await backend.awrite("/n.md", "HEAD|")
+            tasks = [asyncio.create_task(backend.aedit("/n.md", "HEAD|", f"HEAD|\n{n}")) for n in range(5)]
+            for number in range(5, 10):
+                await asyncio.sleep(0)
+                assert backend.edit("/n.md", "HEAD|", f"HEAD|\n{number}").error is None
+            assert [result.error for result in await asyncio.gather(*tasks)] == [None] * 5
+            assert len(text(backend).splitlines()) == 11
+
+
+async def test_a_sync_call_that_could_never_be_served_is_refused() -> None:
+    backend = StoreBackend(store=SlowStore(), namespace=N)
+    await backend.awrite("/n.md", "HEAD|")
+    task = asyncio.create_task(backend.aedit("/n.md", "HEAD|", "HEAD|\ntask"))
+    await asyncio.sleep(0)
+    with pytest.raises(NotSupported, match="await the async method"):
+        backend.edit("/n.md", "HEAD|", "HEAD|\nsync")
+    assert (await task).error is None
+    assert backend.edit("/n.md", "HEAD|", "HEAD|\nsync").error is None
+    assert text(backend) == "HEAD|\nsync\ntask"

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-__all__ = ["INTERNALS", "PASSED", "PASSED_WITHOUT", "RULE", "SIGNED", "Expected", "Held", "counted"]
+__all__ = ["INTERNALS", "PASSED", "PASSED_WITHOUT", "RULE", "SIGNED", "SWAP", "Expected", "Held", "counted"]
 
 INTERNALS = "internals of another class"
 RULE = "a rule of ours"
+SWAP = "of the swap"
 SIGNED = "a divergence we sign"
 
 PASSED = "passed"
@@ -35,14 +36,14 @@ class Opened:
     count: ClassVar[int] = 0
 
 
-def counted(ours: type, **defaults: Any) -> Any:
+def counted(ours: type, name: str | None = None, **defaults: Any) -> Any:
     """Return a class of ours whose opening is counted, with other defaults for some of its options."""
 
     def __init__(self: Any, *args: Any, **options: Any) -> None:
         Opened.count += 1
         ours.__init__(self, *args, **defaults | options)  # type: ignore[misc]
 
-    return type(ours.__name__, (ours,), {"__init__": __init__})
+    return type(name or ours.__name__, (ours,), {"__init__": __init__})
 
 
 class Held:
@@ -84,11 +85,15 @@ class Held:
         if session.exitstatus == pytest.ExitCode.OK and not set(self.outcomes.values()) <= GOOD:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    def place(self, test: str) -> str:
+        """Return what a test is counted under: its file and class."""
+        return test.rpartition("::")[0]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say how many there were of each, by file and class."""
+        """Say how many there were of each."""
         seen: dict[str, Counter[str]] = {}
         for test, outcome in self.outcomes.items():
-            seen.setdefault(test.rpartition("::")[0], Counter())[outcome] += 1
+            seen.setdefault(self.place(test), Counter())[outcome] += 1
         for place, outcomes in seen.items():
             counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
             terminalreporter.write_line(f"{self.name}: {place}: {counts}")

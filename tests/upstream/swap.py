@@ -1,6 +1,6 @@
 """Run LangGraph's own tests of its stores with Stateroom's stores in their place.
 
-    python tests/upstream/swap.py path/to/langgraph [arguments for pytest]
+    python -m tests.upstream.swap path/to/langgraph [arguments for pytest]
 
 The path is a checkout of LangGraph's repository. Nothing of it is changed: its test files are copied to a
 temporary folder and collected from there by pytest, with this module as a plug-in that puts our classes
@@ -19,8 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -33,29 +32,14 @@ from psycopg.rows import dict_row
 from stateroom import InMemoryStore, SqliteStore, Store
 from stateroom.stores.postgres import PostgresStore
 
-INTERNALS = "internals of another class"
-RULE = "a rule of ours"
-SIGNED = "a divergence we sign"
+# The tests of a checkout are a package ``tests`` too, so that name is no help in the process that runs them.
+from .holding import INTERNALS, RULE, SIGNED, Expected, Held, counted  # noqa: TID252
 
 ADDRESS = "DEFAULT_URI"
 """The name under which LangGraph's tests have the address of their server."""
 
 SERVER = "STATEROOM_UPSTREAM_POSTGRES"
 """The environment variable that tells a suite's process where its server is."""
-
-PASSED = "passed"
-PASSED_WITHOUT = "passed without opening a store of ours"
-FAILED_AS_EXPECTED = "failed as expected"
-GOOD = {PASSED, PASSED_WITHOUT, FAILED_AS_EXPECTED}
-
-
-class Expected(NamedTuple):
-    """A test that must fail, in every parametrisation, with one kind of exception."""
-
-    test: str
-    kind: str
-    reason: str
-    raises: type[BaseException] = AssertionError
 
 
 class Suite(NamedTuple):
@@ -71,18 +55,13 @@ class Suite(NamedTuple):
     on_postgres: bool = False
 
 
-class Opened:
-    """How many stores of ours have been opened, so that a test that never opens one is seen."""
+def _counted(store: type) -> Any:
+    """Return a store whose opening is counted, with settings of an index as LangGraph's tests spell them."""
 
-    count = 0
-
-
-def _counted(store: type) -> type:
     def __init__(self: Any, *args: Any, **options: Any) -> None:
-        Opened.count += 1
         store.__init__(self, *args, **_translated(options))  # type: ignore[misc]
 
-    return type(store.__name__, (store,), {"__init__": __init__})
+    return counted(type(store.__name__, (store,), {"__init__": __init__}))
 
 
 def _translated(options: dict[str, Any]) -> dict[str, Any]:
@@ -348,13 +327,12 @@ markers = flaky(retries): LangGraph's mark for tests that depend on the time the
 """
 
 
-class Swap:
+class Swap(Held):
     """The plug-in for one suite."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
         self.suite = SUITES[name]
-        self.outcomes: dict[str, str] = {}
+        super().__init__(name, self.suite.expected)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -366,13 +344,7 @@ class Swap:
             # The file with the fixtures has the address as well.
             plugins = items[0].config.pluginmanager.get_plugins() if items else set()
             self._swap(modules | plugins, ADDRESS, os.environ[SERVER])
-        for expected in self.suite.expected:
-            marked = [item for item in items if item.nodeid.partition("[")[0] == expected.test]
-            if not marked:
-                raise pytest.UsageError(f"{self.name}: {expected.test} is expected to fail and is not there")
-            for item in marked:
-                reason = f"{expected.kind}: {expected.reason}"
-                item.add_marker(pytest.mark.xfail(reason=reason, raises=expected.raises, strict=True))
+        self.mark(items)
 
     def _swap(self, holders: set[Any], name: str, ours: object) -> None:
         found = [holder for holder in holders if hasattr(holder, name)]
@@ -380,36 +352,6 @@ class Swap:
             raise pytest.UsageError(f"{self.name}: no test file uses {name}, so nothing was swapped")
         for holder in found:
             setattr(holder, name, ours)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Note when a test passed without opening a store of ours, which proves nothing about it."""
-        before = Opened.count
-        result = yield
-        if Opened.count == before and self.outcomes.get(item.nodeid) == PASSED:
-            self.outcomes[item.nodeid] = PASSED_WITHOUT
-        return result
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the outcome of a test; what its set-up and tear-down do matters when they fail or skip."""
-        if report.when != "call" and report.passed:
-            return
-        is_expected = report.skipped and hasattr(report, "wasxfail")
-        self.outcomes[report.nodeid] = FAILED_AS_EXPECTED if is_expected else report.outcome
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail for a skipped test too: it proves as little as a failed one."""
-        if session.exitstatus == pytest.ExitCode.OK and not set(self.outcomes.values()) <= GOOD:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say how many there were of each, by file and class."""
-        seen: dict[str, Counter[str]] = {}
-        for test, outcome in self.outcomes.items():
-            seen.setdefault(test.rpartition("::")[0], Counter())[outcome] += 1
-        for place, outcomes in seen.items():
-            counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-            terminalreporter.write_line(f"{self.name}: {place}: {counts}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -442,8 +384,10 @@ def run(checkout: Path, name: str, arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder, _served(suite) as server:
         shutil.copytree(checkout / suite.library / "tests", Path(folder, "tests"))
         Path(folder, "pytest.ini").write_text(CONFIGURATION, encoding="utf-8")
-        path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "pytest", "-q", "-rxX", "-p", "swap", "--suite", name]
+        path = os.pathsep.join(
+            [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+        command = [sys.executable, "-m", "pytest", "-q", "-rxX", "-p", "upstream.swap", "--suite", name]
         return subprocess.run(
             [*command, *arguments, *suite.files],
             cwd=folder,
@@ -455,7 +399,7 @@ def run(checkout: Path, name: str, arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Run every suite, and return 0 if all went as expected."""
     if not arguments or arguments[0].startswith("-"):
-        sys.exit("usage: python tests/upstream/swap.py path/to/langgraph [arguments for pytest]")
+        sys.exit("usage: python -m tests.upstream.swap path/to/langgraph [arguments for pytest]")
     checkout, *others = arguments
     for suite in SUITES.values():
         for file in suite.files:
@@ -470,6 +414,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Where the server is started from is beside this folder, which alone is on the path of a script.
-    sys.path.append(str(Path(__file__).parents[2]))
     sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.upstream.swap import PASSED_WITHOUT, SUITES, main, run
+from tests.upstream.holding import PASSED_WITHOUT
+from tests.upstream.swap import SUITES, main, run
 
 LISTED = """
 async def test_embed_with_path():
@@ -44,7 +45,7 @@ def address():
 """
 HEAD = """
 from langgraph.store.postgres import AsyncPostgresStore, PostgresStore
-from swap import POSTGRES_EXPECTED
+from upstream.swap import POSTGRES_EXPECTED
 from tests.conftest import DEFAULT_URI
 
 RAISES = {expected.test: expected.raises for expected in POSTGRES_EXPECTED}

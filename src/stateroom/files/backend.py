@@ -13,8 +13,8 @@ from typing_extensions import override
 from stateroom.files.grepping import grep
 from stateroom.files.listing import Usage, glob, ls, usage
 from stateroom.files.locking import Locks
+from stateroom.files.pairs import PairedBackend
 from stateroom.files.protocol import (
-    BackendProtocol,
     DeleteResult,
     EditResult,
     FileDownloadResponse,
@@ -58,7 +58,7 @@ class Place(NamedTuple):
     has_threads: bool = False
 
 
-class Backend(BackendProtocol):
+class Backend(PairedBackend):
     """A file system for agents.
 
     Paths begin with ``/`` and are spelled in one way: ``//`` and ``/./`` are ``/``, a leading ``/`` may be
@@ -132,11 +132,11 @@ class Backend(BackendProtocol):
         Each is an object with ``old_string``, ``new_string`` and perhaps ``replace_all``, or a tuple of
         these. ``occurrences`` counts what all of them replaced.
         """
-        return self._change(edit, file_path, list(edits))
+        return self._change(edit, file_path, edits)
 
     async def amulti_edit(self, file_path: str, edits: Iterable[EditSpec]) -> EditResult:
         """Do what ``multi_edit`` does."""
-        return await self._achange(edit, file_path, list(edits))
+        return await self._achange(edit, file_path, edits)
 
     @override
     def delete(self, file_path: str) -> DeleteResult:

@@ -14,9 +14,9 @@ from stateroom.files import composite_searches as searches
 from stateroom.files.calls import acall, call, lacks, takes
 from stateroom.files.composite_mounts import Mounts
 from stateroom.files.listing import Usage
+from stateroom.files.pairs import PairedBackend
 from stateroom.files.paths import ROOT
 from stateroom.files.protocol import (
-    BackendProtocol,
     DeleteResult,
     EditResult,
     FileDownloadResponse,
@@ -36,7 +36,7 @@ from stateroom.stores.operations import Mode
 __all__ = ["CompositeBackend"]
 
 
-class CompositeBackend(BackendProtocol):
+class CompositeBackend(PairedBackend):
     """A file system with others mounted in it, as ``/memories/`` over files of the thread.
 
     ``routes`` are backends by directory; any backend of the protocol will do, and a ``/`` at the end may be
@@ -108,11 +108,11 @@ class CompositeBackend(BackendProtocol):
 
     def multi_edit(self, file_path: str, edits: Iterable[EditSpec]) -> EditResult:
         """Make several replacements in one file, all or none, where its backend can."""
-        return call(routed.multi_edit(self._mounts, file_path, list(edits)))
+        return call(routed.multi_edit(self._mounts, file_path, edits))
 
     async def amulti_edit(self, file_path: str, edits: Iterable[EditSpec]) -> EditResult:
         """Do what ``multi_edit`` does."""
-        return await acall(routed.multi_edit(self._mounts, file_path, list(edits)))
+        return await acall(routed.multi_edit(self._mounts, file_path, edits))
 
     @override
     def delete(self, file_path: str) -> DeleteResult:

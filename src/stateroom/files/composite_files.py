@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -80,7 +80,7 @@ def edit(mounts: Mounts, path: str, old: str, new: str, replace_all: bool) -> Ca
 
 
 @answering(EditResult)
-def multi_edit(mounts: Mounts, path: str, edits: Sequence[Any]) -> Calls[EditResult]:
+def multi_edit(mounts: Mounts, path: str, edits: Iterable[Any]) -> Calls[EditResult]:
     """Make several replacements in one file."""
     return (yield from _one(mounts, EditResult, "multi_edit", file_path(path), (edits,), {}, [str(edits)]))
 

@@ -19,6 +19,7 @@ from stateroom.files.paths import ROOT, directory_prefix, normal_path
 from stateroom.files.protocol import GlobResult, GrepMatch, GrepResult
 from stateroom.files.pruning import PruneResult, Pruning, check_pruning
 from stateroom.files.searching import FileHit, SearchResult
+from stateroom.model.page import check_page
 from stateroom.stores.operations import Mode
 
 __all__ = ["glob", "grep", "prune", "search", "usage"]
@@ -159,6 +160,7 @@ def _grep(
 @answering(SearchResult)
 def search(mounts: Mounts, query: str, path: str | None, limit: int, mode: Mode) -> Calls[SearchResult]:
     """Rank files by words or meaning; the backends' lists are put together by score."""
+    limit, _ = check_page(limit, 0)
     tree = _Tree(mounts, path)
     _check_offered(tree, "search")
     options = {"limit": limit, "mode": mode}

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final
+from typing import Any
 
 from langgraph.runtime import get_runtime
 
 from stateroom.errors import Misconfigured, NotSupported
 from stateroom.files.backend import Backend
+from stateroom.files.pairs import OPERATIONS, PairedBackend
 from stateroom.files.protocol import BackendProtocol
 from stateroom.files.running import config_of
 from stateroom.model.text import show
 
 __all__ = ["BackendFactory", "FactoryBackend", "RunningConfig"]
-
-OPERATIONS: Final = (
-    "ls",
-    "read",
-    "write",
-    "edit",
-    "multi_edit",
-    "delete",
-    "glob",
-    "grep",
-    "upload_files",
-    "download_files",
-    "search",
-    "prune",
-    "usage",
-)
-"""What a backend does; each has an async form, whose name begins with an ``a``."""
 
 
 class RunningConfig(dict[str, Any]):
@@ -57,7 +41,7 @@ class RunningConfig(dict[str, Any]):
 BackendFactory = Callable[[Any], BackendProtocol]
 
 
-class FactoryBackend(BackendProtocol):
+class FactoryBackend(PairedBackend):
     """A backend for which ``factory`` is asked at each operation: ``lambda config: StoreBackend(config)``.
 
     So a backend may depend on who is served. ``factory`` is called with a ``RunningConfig``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -29,6 +29,7 @@ from stateroom.files.protocol import (
 from stateroom.files.pruning import PruneResult
 from stateroom.files.reading import INVALID_PATH
 from stateroom.files.searching import SearchResult
+from stateroom.files.writing import edits_of
 from stateroom.stores.operations import Mode
 
 __all__ = [
@@ -102,7 +103,7 @@ def denied(access: Access, path: str) -> Refused:
 @answering(LsResult)
 def ls(guarded: Guarded, path: str) -> Calls[LsResult]:
     """List what may be seen of a directory."""
-    directory = guarded.enter_directory(path)
+    directory = guarded.enter_directory(normal_path(path))
     asked = directory_prefix(directory) if path.endswith("/") else directory
     (answer,) = yield [Call(guarded.backend, "ls", (asked,))]
     result = result_of(LsResult, answer, "ls", directory)
@@ -137,11 +138,11 @@ def edit(guarded: Guarded, path: str, old: str, new: str, replace_all: bool) -> 
 
 
 @answering(EditResult)
-def multi_edit(guarded: Guarded, path: str, edits: Sequence[Any]) -> Calls[EditResult]:
+def multi_edit(guarded: Guarded, path: str, edits: Iterable[Any]) -> Calls[EditResult]:
     """Make several replacements in one file."""
-    own = file_path(path)
-    guarded.enter("write", own, "multi_edit", {"file_path": own, "edits": list(edits)})
-    return (yield from _ask(guarded, EditResult, "multi_edit", own, (edits,)))
+    own, made = file_path(path), edits_of(edits)
+    guarded.enter("write", own, "multi_edit", {"file_path": own, "edits": [one._asdict() for one in made]})
+    return (yield from _ask(guarded, EditResult, "multi_edit", own, (made,)))
 
 
 @answering(DeleteResult)
@@ -266,7 +267,9 @@ def upload(guarded: Guarded, files: Sequence[tuple[str, bytes]]) -> Calls[list[F
     """Store the files that may be written."""
 
     def enter(number: int, path: str) -> None:
-        guarded.enter("write", path, "upload_files", {"file_path": path, "bytes": len(files[number][1])})
+        data = files[number][1]
+        size = len(data) if isinstance(data, bytes) else None
+        guarded.enter("write", path, "upload_files", {"file_path": path, "bytes": size})
 
     paths = [path for path, _ in files]
     return (

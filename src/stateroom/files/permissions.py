@@ -11,10 +11,10 @@ from typing_extensions import override
 from stateroom.files import permission_operations as guarding
 from stateroom.files.calls import acall, call, check_backend
 from stateroom.files.listing import Usage
+from stateroom.files.pairs import PairedBackend
 from stateroom.files.paths import ROOT
 from stateroom.files.permission_rules import FilePermission, Rules
 from stateroom.files.protocol import (
-    BackendProtocol,
     DeleteResult,
     EditResult,
     FileDownloadResponse,
@@ -33,7 +33,7 @@ from stateroom.stores.operations import Mode
 __all__ = ["FilePermission", "PermittedBackend"]
 
 
-class PermittedBackend(BackendProtocol):
+class PermittedBackend(PairedBackend):
     """Any backend, on whose files rules are enforced; of several that match, the first.
 
     What is denied answers ``permission denied``, and is left out of listings and searches. What is to be
@@ -102,11 +102,11 @@ class PermittedBackend(BackendProtocol):
 
     def multi_edit(self, file_path: str, edits: Iterable[EditSpec]) -> EditResult:
         """Make several replacements in one file, all or none, where the backend can."""
-        return call(guarding.multi_edit(self._guarded, file_path, list(edits)))
+        return call(guarding.multi_edit(self._guarded, file_path, edits))
 
     async def amulti_edit(self, file_path: str, edits: Iterable[EditSpec]) -> EditResult:
         """Do what ``multi_edit`` does."""
-        return await acall(guarding.multi_edit(self._guarded, file_path, list(edits)))
+        return await acall(guarding.multi_edit(self._guarded, file_path, edits))
 
     @override
     def delete(self, file_path: str) -> DeleteResult:

@@ -69,8 +69,10 @@ def check_pruning(pruning: Pruning) -> None:
         )
     if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 0):
         raise InvalidInput(f"keep is {show(keep)}; pass a number of files from 0", field="keep")
-    if isinstance(pruning.protect, str):
-        raise InvalidInput("protect is a string; pass a list of patterns", field="protect")
+    if isinstance(pruning.protect, str) or not isinstance(pruning.protect, Sequence):
+        raise InvalidInput(
+            f"protect is {show(pruning.protect)}; pass a list of patterns, as ['*.md']", field="protect"
+        )
 
 
 def _doomed(found: Sequence[KeyEntry], cut: int, pruning: Pruning, now: int) -> list[KeyEntry]:

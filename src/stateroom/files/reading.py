@@ -15,6 +15,7 @@ from stateroom.files.steps import Steps
 from stateroom.files.text import line_count, window_of
 from stateroom.files.volume import Stored, Volume
 from stateroom.model.file import BASE64, Content, content_of
+from stateroom.model.text import show
 from stateroom.stores.operations import GetItem
 
 __all__ = ["content_at", "download", "is_binary_path", "read"]
@@ -49,6 +50,8 @@ def content_at(path: str, stored: Stored) -> Content:
 def read(volume: Volume, path: str, offset: int, limit: int) -> Steps[ReadResult]:
     """Read a window of a file's lines; bytes, and what their paths say are bytes, come whole."""
     path = file_path(path)
+    _check_number(offset, "offset")
+    _check_number(limit, "limit")
     (stored,) = yield [GetItem(volume.namespace, path)]
     if stored is None:
         return ReadResult(error=f"File '{path}' not found")
@@ -98,6 +101,11 @@ def _path_or_none(path: str) -> str | None:
         return file_path(path)
     except ValueError:
         return None
+
+
+def _check_number(number: object, field: str) -> None:
+    if not isinstance(number, int):
+        raise InvalidInput(f"{field} is {show(number)}; pass a number of lines", field=field)
 
 
 def _file_data(content: str, value: Mapping[str, Any], encoding: str = "utf-8") -> FileData:

@@ -14,6 +14,7 @@ from stateroom.files.paths import ROOT, directory_prefix, is_path, normal_path
 from stateroom.files.steps import Steps
 from stateroom.files.volume import Volume
 from stateroom.model.file import content_of
+from stateroom.model.page import check_page
 from stateroom.model.text import show
 from stateroom.search.analysis import Analyzer
 from stateroom.stores.operations import Mode, SearchItems
@@ -52,6 +53,7 @@ def search(volume: Volume, query: str, path: str | None, limit: int, mode: Mode)
     """Rank the files at or below a path, as the store ranks items; binary files are not found."""
     if not isinstance(query, str) or not query.strip():
         raise InvalidInput(f"query is {show(query)}; pass what to look for", field="query")
+    limit, _ = check_page(limit, 0)
     root = normal_path(ROOT if path is None else path)
     below, offset = directory_prefix(root), 0
     found: list[tuple[Any, str]] = []

@@ -60,6 +60,8 @@ def edit(volume: Volume, path: str, edits: Iterable[EditSpec]) -> Steps[EditResu
 
 def edits_of(edits: Iterable[EditSpec]) -> list[Edit]:
     """Return replacements that are given as objects or tuples; raise InvalidInput naming what is wrong."""
+    if isinstance(edits, str) or not isinstance(edits, Iterable):
+        raise InvalidInput(f"edits is {show(edits)}; pass a list of replacements", field="edits")
     made = []
     for place, one in enumerate(edits):
         field = f"edits[{place}]"
@@ -158,7 +160,8 @@ def _check_room(volume: Volume, paths: Sequence[str]) -> Steps[None]:
 
 def _uploaded(volume: Volume, path: str, data: bytes) -> Steps[FileUploadResponse]:
     try:
-        yield from _change(volume, file_path(path), lambda _: _content(data))
+        own, content = file_path(path), _content(data)
+        yield from _change(volume, own, lambda _: content)
     except InvalidPath:
         return FileUploadResponse(path, error=INVALID_PATH)
     except Exception as error:
@@ -170,7 +173,7 @@ def _uploaded_together(volume: Volume, files: Sequence[tuple[str, bytes]]) -> St
     """Upload all files in one batch, if nothing is to be said of any."""
     try:
         contents = {file_path(path): _content(data) for path, data in files}
-    except (InvalidPath, LimitExceeded):
+    except (InvalidInput, LimitExceeded):
         return False
     parents = {parent for path in contents for parent in ancestors(path)}
     if len(contents) < 2 or has_quota(volume) or not parents.isdisjoint(contents):
@@ -187,6 +190,8 @@ def _uploaded_together(volume: Volume, files: Sequence[tuple[str, bytes]]) -> St
 
 def _content(data: bytes) -> Content:
     """Return bytes as text if they are some that can be stored."""
+    if not isinstance(data, bytes):
+        raise InvalidInput(f"content is {show(data)}; pass bytes", field="content")
     try:
         text = data.decode()
     except UnicodeDecodeError:

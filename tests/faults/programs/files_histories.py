@@ -35,7 +35,7 @@ def history(seed: int, number: int) -> Iterator[Operation]:
     for _ in range(number):
         yield dice.choices(
             [_write, _edit, _edits, _upload, _delete, _delete_directory, _prune_many, _prune_old],
-            [4, 4, 2, 3, 2, 0.3, 1, 1],
+            [4, 4, 2, 8, 2, 0.3, 1, 1],
         )[0](dice)
 
 
@@ -89,7 +89,7 @@ def _edits(dice: random.Random) -> Operation:
 
 
 def _upload(dice: random.Random) -> Operation:
-    paths = {_path(dice) for _ in range(dice.randrange(2, 20))}
+    paths = {_path(dice) for _ in range(dice.randrange(2, 60))}
     some = [(path, BINARY if dice.random() < 0.2 else _text(dice).encode()) for path in sorted(paths)]
     return lambda files: files.upload_files(some)
 

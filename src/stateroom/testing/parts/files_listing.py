@@ -63,6 +63,11 @@ PATTERNS: list[tuple[str, str | None, list[str]]] = [
     ("na*😀.md", None, ["/odd/naïve 😀.md"]),
     ("none", None, []),
     ("docs", None, []),
+    # No file's path ends with a slash.
+    ("docs/", None, []),
+    ("**/", None, []),
+    ("/", None, []),
+    ("", None, []),
     # With a slash, with whole paths below the directory; one that begins with it says no more than that.
     ("/a.md", None, ["/a.md"]),
     ("/*.md", None, ["/a.md", "/docs.md"]),

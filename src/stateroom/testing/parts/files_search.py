@@ -40,6 +40,14 @@ class FilesSearchSuite(FilesHarness):
         assert {hit["modified_at"] for hit in found} == {now}
         assert files.hits("absent") == []
 
+    def test_the_line_that_fits_best_is_shown(self, files: Files) -> None:
+        filled(files)
+        files.plant("/plain.md", {"content": ["first", "", "a tall one, and a TALL giraffe", "tall"]})
+        for query, line in (("tall giraffes", 3), ("first", 1), ("one first", 1)):
+            hits = {hit["path"]: hit for hit in files.ok("search", query).matches}
+            assert hits["/plain.md"]["line"] == line, query
+            assert "modified_at" not in hits["/plain.md"]
+
     def test_a_search_looks_at_and_below_a_path(self, files: Files) -> None:
         filled(files)
         for path in ("/d", "d/", "//d/."):
