@@ -37,9 +37,10 @@ check: $(READY) ## Check format, lint, types, layers and the project's own rules
 bench: $(READY) ## Measure: print figures and what they mean
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-upstream: $(READY) ## Run LangGraph's own store tests on our stores: make upstream LANGGRAPH=path
-	@test -n "$(LANGGRAPH)" || { echo "make upstream LANGGRAPH=path/to/langgraph"; exit 1; }
-	@$(BIN)/python tests/upstream/swap.py $(LANGGRAPH) $(ARGS)
+upstream: $(READY) ## Run others' tests on ours: make upstream LANGGRAPH=path DEEPAGENTS=path, or one
+	@test -n "$(LANGGRAPH)$(DEEPAGENTS)" || { echo "make upstream LANGGRAPH=path/to/langgraph DEEPAGENTS=path/to/deepagents"; exit 1; }
+	@test -z "$(LANGGRAPH)" || $(BIN)/python -m tests.upstream.swap $(LANGGRAPH) $(ARGS)
+	@test -z "$(DEEPAGENTS)" || $(BIN)/python -m tests.upstream.deep_agents $(DEEPAGENTS) $(ARGS)
 
 format: $(READY) ## Format the code and mend what the linter can mend
 	@$(BIN)/ruff check --quiet --fix $(CODE) || true

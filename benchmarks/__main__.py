@@ -14,7 +14,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import aegis, asynchronous, foreign, growth, kv, retrieval, text, vector
+from benchmarks import (
+    aegis,
+    asynchronous,
+    files,
+    files_growth,
+    foreign,
+    growth,
+    kv,
+    retrieval,
+    text,
+    vector,
+)
 from benchmarks.measure import Line, Options
 from benchmarks.report import show, show_growth
 
@@ -25,6 +36,8 @@ SUITES: dict[str, Callable[[Options, Path], Iterator[Line]]] = {
     "growth": growth.measure,
     "text": text.measure,
     "foreign": foreign.measure,
+    "files": files.measure,
+    "files-growth": files_growth.measure,
 }
 if aegis.SERVER:
     SUITES["aegis"] = aegis.measure
@@ -47,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if notes.is_terminal:
                     notes.print(f"{line.suite} {line.backend} {line.n:,} {line.operation}", style="dim")
                 measured.append(line)
-        (show_growth if suite == "growth" else show)(measured, console)
+        (show_growth if suite.endswith("growth") else show)(measured, console)
         lines += measured
     for note in _missing(options):
         console.print(note)

@@ -27,7 +27,7 @@ from tests.faults.programs.files_children import (
     write_beside,
 )
 from tests.faults.programs.files_histories import NAMESPACE, contents, files_at, history, operate
-from tests.faults.test_killed import assert_sound, kill_after
+from tests.faults.test_killed import assert_sound
 from tests.faults.watching import Watch, named, until
 
 Place = tuple[str, ...]
@@ -95,7 +95,10 @@ def test_what_two_deep_agents_were_told_they_have_edited_is_there(
 ) -> None:
     files.write(NOTE, HEAD)
     succeeded = told(
-        [start(edit_as_agent, place, name, 50, is_async) for name, is_async in (("ana", True), ("bob", False))]
+        [
+            start(edit_as_agent, place, name, 50, is_async)
+            for name, is_async in (("ana", True), ("bob", False))
+        ]
     )
     assert len(succeeded) >= 50
     assert sorted(lines(files)[1:]) == sorted(succeeded)
@@ -103,8 +106,7 @@ def test_what_two_deep_agents_were_told_they_have_edited_is_there(
 
 # ---- killed
 
-OPERATIONS = 400
-KILLS = 8
+OPERATIONS, KILLS, SPINS = 400, 8, 400_000
 OTHERS = "select pid from pg_stat_activity where application_name = %s and pid <> pg_backend_pid()"
 
 
@@ -118,7 +120,7 @@ def test_kill_9_loses_no_operation_that_was_acknowledged_and_leaves_none_half_do
     done = 0
     for _ in range(KILLS):
         child = start(go_on, place, seed, OPERATIONS, done)
-        acknowledged = kill_after(child, dice.randrange(OPERATIONS // KILLS), done)
+        acknowledged = kill_after(child, dice.randrange(OPERATIONS // KILLS), dice.randrange(SPINS)) + done
         for operation in operations[done:acknowledged]:
             operate(wanted, clock, operation)
         found = found_at(place)
@@ -129,6 +131,18 @@ def test_kill_9_loses_no_operation_that_was_acknowledged_and_leaves_none_half_do
         assert found == contents(wanted), f"after {acknowledged} operations of seed {seed}"
         done = acknowledged
     assert done > KILLS
+
+
+def kill_after(child: Child, acknowledgements: int, spins: int) -> int:
+    """Kill a process some time after that many acknowledgements; return how many there are."""
+    messages = child.messages()
+    told = list(islice(messages, acknowledgements))
+    for _ in range(spins):
+        # Whoever is told wakes up at once, and would kill it at the beginning of an operation each time.
+        pass
+    child.kill()
+    told += messages
+    return len(told) - told.count("done")
 
 
 def found_at(place: Place) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import fnmatch
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -261,8 +262,10 @@ class FilesMachine(RuleBasedStateMachine):
         found = {hit["path"] for hit in result.matches or []}
         wanted = {
             path
-            for path in self.inside(directory)
-            if isinstance(content := self.model[path], str) and query in content.replace("needles", "needle")
+            for path, content in self.model.items()
+            if (path == directory or is_below(path, directory)) and isinstance(content, str)
+            # Plurals are found by the singular, and only whole words.
+            if {query, f"{query}s"} & set(re.findall(r"\w+", content))
         }
         assert found == wanted
 

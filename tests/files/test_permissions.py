@@ -388,7 +388,7 @@ class TestConfiguration:
 
     async def test_what_a_backend_lacks_is_said(self, ask: Ask) -> None:
         files = ruled(files=BackendProtocol())
-        assert (await ask(files, "multi_edit", "/a", [])).error == (
+        assert (await ask(files, "multi_edit", "/a", [("x", "y")])).error == (
             "Error: multi_edit is not supported for '/a'."
         )
         assert "not supported" in (await ask(files, "prune", keep=1)).error

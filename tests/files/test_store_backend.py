@@ -22,6 +22,7 @@ from stateroom.files import StoreBackend, writing
 from stateroom.files.composite import CompositeBackend
 from stateroom.files.factory import FactoryBackend
 from stateroom.files.permissions import PermittedBackend
+from stateroom.files.protocol import WriteResult
 from stateroom.stores.postgres import PostgresStore
 from stateroom.testing.files import FilesSuite, OpenedFiles, OverStore
 from tests.aegis.serving import at_hand
@@ -329,3 +330,21 @@ async def test_a_sync_call_that_could_never_be_served_is_refused() -> None:
     assert (await task).error is None
     assert backend.edit("/n.md", "HEAD|", "HEAD|\nsync").error is None
     assert text(backend) == "HEAD|\nsync\ntask"
+
+
+# ---- who derives from a backend
+
+
+class LoudBackend(StoreBackend):
+    """Writes in capitals; says nothing of the async form."""
+
+    @override
+    def write(self, file_path: str, content: str) -> WriteResult:
+        return super().write(file_path, content.upper())
+
+
+async def test_a_method_that_is_replaced_is_replaced_in_both_forms(mode: str) -> None:
+    backend = LoudBackend(store=InMemoryStore(), namespace=N)
+    assert (await in_mode(mode, backend, "write", "/n.md", "loud")).error is None
+    assert (await in_mode(mode, backend, "edit", "/n.md", "LOUD", "quiet")).error is None
+    assert text(backend) == "quiet"

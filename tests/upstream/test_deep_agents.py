@@ -1,10 +1,11 @@
-"""The harness around Deep Agents' tests judges what passes on theirs, and fails for whatever its lists do not say."""
+"""The harness around Deep Agents' tests judges by what passes on theirs, and holds ours to its lists."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def fail(test):
 def test_of_something_else():
     pass
 """
+PASSING = "passing.json"
 OWN = """
 def test_store():
     store = InMemoryStore()
@@ -60,87 +62,94 @@ def test_that_is_skipped_on_theirs():
     pass
 """
 BAD = """
-def test_that_fails():
+def test_store():
     assert not IS_OURS
 
-def test_that_is_skipped():
-    if IS_OURS:
-        pytest.skip("for no good reason")
+def test_state():
+    pytest.skip("for no good reason")
 """
-OWN_FILE = FILES[0]
+LISTED = [expected.test for expected in SUITES["memory"].expected]
 
 
-def listed(tests: Sequence[str]) -> Mapping[str, str]:
-    """Write tests that fail on ours as they are expected to, by file."""
+def listed(tests: Iterable[str], passing: str) -> dict[str, str]:
+    """Write tests that fail on ours as they are expected to, except for one, by file."""
     code = dict.fromkeys(FILES, HEAD)
-    for test in tests:
-        file, *classes, name = test.split("::")
-        indent = "    " * len(classes)
-        code[file] += "".join(f"\nclass {each}:" for each in classes)
-        argument = "self" if classes else ""
-        code[file] += f"\n{indent}def {name}({argument}):\n{indent}    fail({test!r})\n"
+    for place, together in groupby(sorted(tests), key=lambda test: test.rpartition("::")[0]):
+        file, *classes = place.split("::")
+        code[file] += "".join(f"\nclass {each}:\n" for each in classes)
+        for test in together:
+            body = "pass" if test == passing else f"fail({test!r})"
+            line = f"def {test.rpartition('::')[2]}({'self' if classes else ''}): {body}\n"
+            code[file] += textwrap.indent(line, "    " * len(classes))
     return code
 
 
-def checkout(folder: Path, own: str, without: int = 0) -> Path:
-    """Write a checkout with the tests that are expected to fail, but for the first few, and some of its own."""
-    tests = [expected.test for expected in SUITES["memory"].expected][without:]
-    for file, code in listed(tests).items():
+def checkout(folder: Path, own: str, tests: Iterable[str] = LISTED, passing: str = "") -> Path:
+    """Write a checkout that has listed tests and, in its first file, some of its own."""
+    for file, code in listed(tests, passing).items():
         path = folder / LIBRARY / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(code + own if file == OWN_FILE else code)
-        for package in path.relative_to(folder / LIBRARY).parents[:-1]:
+        path.write_text(code + own if file == FILES[0] else code)
+        for package in Path(file).parents[:-1]:
             (folder / LIBRARY / package / "__init__.py").touch()
     return folder
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return a checkout that passes, and the file that says what passes on theirs."""
-    folder = tmp_path_factory.mktemp("good")
-    baseline = folder / "passing.json"
-    checkout(folder, OWN)
-    assert run(folder, THEIRS, [], baseline) == pytest.ExitCode.TESTS_FAILED
-    return folder, baseline
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a checkout that passes on ours; on theirs, one test fails and one is skipped."""
+    folder = checkout(tmp_path_factory.mktemp("good"), OWN)
+    assert run(folder, THEIRS, [], folder / PASSING) == pytest.ExitCode.TESTS_FAILED
+    return folder
 
 
-def changed(good: tuple[Path, Path], folder: Path, own: str, without: int = 0) -> tuple[Path, Path]:
-    """Return another checkout, whose tests all pass on theirs too."""
-    baseline = folder / "passing.json"
-    names = [f"{OWN_FILE}::{line[4:].partition('(')[0]}" for line in own.splitlines() if line[:4] == "def "]
-    baseline.write_text(json.dumps([*json.loads(good[1].read_text()), *names]))
-    return checkout(folder, own, without), baseline
-
-
-def test_what_passes_on_theirs_is_noted(good: tuple[Path, Path]) -> None:
-    passing = set(json.loads(good[1].read_text()))
-    assert {f"{file}::test_of_something_else" for file in FILES} <= passing
-    assert f"{OWN_FILE}::test_state" not in passing, "theirs has other insides"
-    assert not {f"{OWN_FILE}::test_that_fails_on_theirs", f"{OWN_FILE}::test_that_is_skipped_on_theirs"} & passing
+def test_what_passes_on_theirs_is_noted(good: Path) -> None:
+    passing = set(json.loads((good / PASSING).read_text()))
+    own = {f"{FILES[0]}::{name}" for name in ("test_store", "test_state", "test_default")}
+    assert passing == {*LISTED, *own, *(f"{file}::test_of_something_else" for file in FILES)}
 
 
 @pytest.mark.parametrize("name", ["memory", "postgres"])
 def test_a_run_passes_when_just_the_listed_tests_fail(
-    good: tuple[Path, Path], capfd: pytest.CaptureFixture[str], name: str
+    good: Path, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
-    assert run(good[0], name, [], good[1]) == 0
+    assert run(good, name, [], good / PASSING) == 0
     summary = capfd.readouterr().out
-    assert f"{name}: {OWN_FILE}: " in summary
-    assert f"1 {PASSED_WITHOUT}" in summary
+    assert f"{name}: {FILES[0]}: 6 failed as expected, 3 passed, 1 {PASSED_WITHOUT}" in summary
+    assert "2 deselected" in summary
 
 
 def test_a_run_fails_for_a_failure_not_listed_a_skipped_test_and_a_listed_one_that_passes(
-    good: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    lists = checkout(tmp_path, BAD)
-    test = SUITES["memory"].expected[0].test
-    file = lists / LIBRARY / test.partition("::")[0]
-    file.write_text(file.read_text().replace(f"fail({test!r})", "pass"))
-    changed_lists = changed(good, tmp_path, BAD)
-    file.write_text(file.read_text().replace(f"fail({test!r})", "pass"))
-    assert run(changed_lists[0], "memory", ["-rf"], changed_lists[1]) == pytest.ExitCode.TESTS_FAILED
+    folder = checkout(tmp_path, BAD, passing=LISTED[0])
+    assert run(folder, "memory", ["-rf"], good / PASSING) == pytest.ExitCode.TESTS_FAILED
     summary = capfd.readouterr().out
-    assert f"FAILED {OWN_FILE}::test_that_fails" in summary
-    assert f"FAILED {test}" in summary
+    assert f"FAILED {FILES[0]}::test_store" in summary
+    assert f"FAILED {LISTED[0]}" in summary
     assert "2 failed, " in summary
-    assert " 1 skipped" in summary
+    assert ", 1 skipped" in summary
+
+
+def test_a_run_fails_for_a_listed_test_that_is_not_there(good: Path, tmp_path: Path) -> None:
+    folder = checkout(tmp_path, OWN, LISTED[1:])
+    assert run(folder, "memory", [], good / PASSING) == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_file_that_does_not_run_on_theirs_stops_everything(tmp_path: Path) -> None:
+    checkout(tmp_path, OWN, [])
+    (tmp_path / LIBRARY / FILES[-1]).write_text("def test_that_fails():\n    assert False\n")
+    assert run(tmp_path, THEIRS, [], tmp_path / PASSING) == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"test_store_backend\.py is not there"):
+        main([str(tmp_path)])
+
+
+def test_the_page_about_the_suites_names_every_expected_failure_and_its_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "upstream-suites.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
+    for expected in {each for suite in SUITES.values() for each in suite.expected}:
+        name = expected.test.rpartition("::")[2]
+        assert [row for row in rows if f"`{name}`" in row[1] and expected.kind in row[3]], name

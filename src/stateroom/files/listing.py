@@ -100,7 +100,7 @@ def walk(
     if wanted is not None and not wanted.alternatives:
         return
     if root != ROOT:
-        (own,) = yield [volume.list(root, limit=1, **options)]
+        (own,) = yield [volume.list(root, limit=1, **options | {"containing": None})]
         if own and own[0].key == root and _is_file(own[0]):
             if wanted is None or wanted.matches(root.rpartition("/")[2]):
                 take(own[0])

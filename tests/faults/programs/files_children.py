@@ -92,9 +92,10 @@ def edit_as_agent(pipe: Connection, place: Sequence[str], name: str, times: int,
 
     edits = [added(name, number) for number in range(times)]
     with opened(*place) as store:
+        backend: Any = StoreBackend(store=store, namespace=NAMESPACE)
         agent = create_deep_agent(
             _Scripted(turns=[_call(*edit) for edit in edits] + [AIMessage("Done.")]),
-            backend=StoreBackend(store=store, namespace=NAMESPACE),
+            backend=backend,
         )
         asked: Any = {"messages": [("user", "Add your lines.")]}
         pipe.send("ready")

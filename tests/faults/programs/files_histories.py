@@ -15,7 +15,7 @@ __all__ = ["contents", "files_at", "history", "operate"]
 
 NAMESPACE = ("ana", "filesystem")
 DIRECTORIES, FILES = 4, 12
-WORDS = "harbour tide lantern anchor gull rope café 灯台 keel".split()
+WORDS = ["harbour", "tide", "lantern", "anchor", "gull", "rope", "café", "灯台", "keel"]
 BINARY = b"\xff\xfe\x00keel"
 KEPT = 6
 OLD = timedelta(seconds=40)
@@ -46,7 +46,7 @@ def operate(files: StoreBackend, clock: ManualClock, operation: Operation) -> No
 
 
 def contents(files: StoreBackend) -> dict[str, Any]:
-    """Return every file's bytes and times, and what is found; check that all ways of looking at them agree."""
+    """Return every file's bytes and times, and what is found; check that all ways of looking agree."""
     infos = {info["path"]: info for info in files.glob("**").matches or []}
     read = {response.path: response.content or b"" for response in files.download_files(list(infos))}
     listed = [info for each in range(DIRECTORIES) for info in files.ls(f"/d{each}").entries or []]

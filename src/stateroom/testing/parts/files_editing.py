@@ -157,6 +157,6 @@ class FilesEditingSuite(FilesHarness):
 
     def test_an_edit_that_is_none_is_refused_by_its_place(self, files: Files) -> None:
         files.write("/f.md", "one")
-        for edits in WRONG_EDITS:
+        for edits in (*WRONG_EDITS, None, 5):
             assert "edits" in files.refused("multi_edit", "/f.md", edits)
         assert "edits[1].new_string" in files.refused("multi_edit", "/f.md", [("one", "1"), ("1", 2)])

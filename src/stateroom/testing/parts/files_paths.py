@@ -92,8 +92,9 @@ class FilesPathsSuite(FilesHarness):
         assert downloaded.error is not None
         assert (uploaded.path, downloaded.path, downloaded.content) == (path, path, None)
         assert {**files.everything()}.keys() == {"/a.md", "/d/a.md"}
+        assert files.refused("ls", path).startswith("Error: path ")
         if path is not None:
-            for method, *arguments in (("ls", path), ("glob", "*", path), ("grep", "x", path)):
+            for method, *arguments in (("glob", "*", path), ("grep", "x", path)):
                 assert files.refused(method, *arguments).startswith("Error: path ")
             assert files.refused("search", "text", path).startswith("Error: path ")
             assert files.refused("prune", keep=0, path=path).startswith("Error: path ")

@@ -22,6 +22,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"keep": True}, "keep"),
     ({"keep": 1.5}, "keep"),
     ({"keep": 0, "protect": "*.md"}, "protect"),
+    ({"keep": 0, "protect": None}, "protect"),
+    ({"keep": 0, "protect": 5}, "protect"),
     ({"keep": 0, "protect": ["../*"]}, "Path traversal"),
     ({"keep": 0, "protect": [5]}, "Invalid glob pattern"),
     ({"keep": 0, "path": "/.."}, "path"),

@@ -154,6 +154,12 @@ class FilesReadingSuite(FilesHarness):
         for path in ("/none", "/d", "/d/f", "/d/f.md/below", "/D/f.md"):
             assert files.refused("read", path) == f"File '{path}' not found"
 
+    def test_what_is_no_number_of_lines_is_refused(self, files: Files) -> None:
+        files.write("/f.md", FIVE)
+        for odd in (None, "1", 1.5, b"1", [1]):
+            assert "offset" in files.refused("read", "/f.md", odd)
+            assert "limit" in files.refused("read", "/f.md", 0, odd)
+
     def test_reading_changes_nothing(self, files: Files) -> None:
         files.write("/d/f.md", FIVE)
         before = files.everything()

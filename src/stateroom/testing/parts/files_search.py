@@ -100,3 +100,5 @@ class FilesSearchSuite(FilesHarness):
             assert "query" in files.refused("search", query)
         assert "mode" in files.refused("search", "giraffe", mode="loud")
         assert "query" in files.refused("search", "a\0b")
+        for limit in (-1, None, "1", 1.5, True):
+            assert "limit" in files.refused("search", "giraffe", limit=limit)

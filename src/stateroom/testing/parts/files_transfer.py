@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stateroom.clock import ManualClock
@@ -96,6 +98,15 @@ class FilesTransferSuite(FilesHarness):
         if files.system.lists_cheaply:
             assert errors[3] == "Error: '/c' is a directory"
             assert files.everything().keys() == {"/a", "/c/d"}
+
+    def test_what_is_not_bytes_is_refused_on_its_own(self, files: Files) -> None:
+        given: list[Any] = [("/a", b"x"), ("/text", "text"), ("/none", None), ("/number", 5), ("/b", b"x")]
+        for some in (given, given[1:2]):
+            for (path, data), response in zip(some, files.call("upload_files", some), strict=True):
+                assert response.path == path
+                assert (response.error is None) is isinstance(data, bytes)
+                assert response.error is None or "content is" in response.error
+        assert files.everything().keys() == {"/a", "/b"}
 
     def test_uploading_again_keeps_the_creation(self, files: Files, clock: ManualClock) -> None:
         files.call("upload_files", [("/a", b"1"), ("/b", b"\xff")])
