@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
@@ -18,7 +18,7 @@ from benchmarks.files_contenders import ours, theirs
 from benchmarks.measure import WRONG, Line
 from stateroom import PostgresStore
 
-__all__ = ["measure_edits"]
+__all__ = ["measure_edits", "verdict_of"]
 
 NOTE = "/notes/n.md"
 HEAD = "HEAD|\n"
@@ -70,14 +70,16 @@ def _edited(role: str, files: Any, backend: str, folder: Path, processes: int, e
     succeeded = [line for _, lines, _ in told for line in lines]
     problems = sorted({problem for _, _, found in told for problem in found})
     there = files.read(NOTE).file_data["content"].splitlines()[1:]
-    kept = len(set(succeeded) & set(there))
-    is_right = kept == len(succeeded) == len(there)
-    verdict = f"{kept} kept of {len(succeeded)} that succeeded, of {processes * edits}"
     seconds = max(spent for spent, _, _ in told)
-    return Edited(
-        seconds * 1e6 / max(1, len(succeeded)),
-        "; ".join([verdict if is_right else f"{WRONG}: {verdict}", *problems]),
-    )
+    verdict = verdict_of(succeeded, there, processes * edits)
+    return Edited(seconds * 1e6 / max(1, len(succeeded)), "; ".join([verdict, *problems]))
+
+
+def verdict_of(succeeded: Sequence[str], there: Sequence[str], tried: int) -> str:
+    """Say how many of the lines whose edits succeeded are there; anything else there is wrong too."""
+    kept = len(set(succeeded) & set(there))
+    verdict = f"{kept:,} kept of {len(succeeded):,} that succeeded, of {tried:,}"
+    return verdict if kept == len(succeeded) == len(there) else f"{WRONG}: {verdict}"
 
 
 def _edit(

@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks import __main__ as program
 from benchmarks.data import Rows, Vectors
+from benchmarks.files_data import NEEDLE, Files
+from benchmarks.files_edits import verdict_of
 from benchmarks.kv import measure as measure_kv
 from benchmarks.measure import Case, Contender, Line, Options, interleave
 from benchmarks.targets import target
@@ -96,6 +98,53 @@ def test_a_wrong_answer_is_told_and_fails_the_run(
     assert code == 1
     assert all(line["verdict"].startswith("WRONG") for line in lines)
     assert "WRONG" in capsys.readouterr().out
+
+
+def test_files_that_are_lost_are_told_by_every_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Files.uploads
+
+    def most(self: Files, size: int = 1_000) -> Iterator[list[tuple[str, bytes]]]:
+        yield from ([file for place, file in enumerate(some) if place % 2] for some in whole(self, size))
+
+    monkeypatch.setattr(Files, "uploads", most)
+    only = "ls one,glob,grep,usage"
+    code, lines = run(tmp_path, "--suite", "files", "--backend", "memory", "--only", only)
+    assert code == 1
+    assert len(lines) == 14
+    assert [line["operation"] for line in lines if not line["verdict"].startswith("WRONG")] == [
+        "grep a word, max_count=1",
+        "grep a word, max_count=1, ours over LangGraph InMemoryStore",
+    ]
+    assert {line["peer_verdict"][:5] for line in lines if line["peer_name"]} == {"WRONG", ""}
+
+
+def test_files_are_measured_beside_deep_agents_own(tmp_path: Path) -> None:
+    _, lines = run(tmp_path, "--suite", "files", "--backend", "sqlite", "--only", "read,edit of one file")
+    assert [(line["operation"], line["peer_name"]) for line in lines] == [
+        ("read", "Deep Agents, LangGraph InMemoryStore"),
+        ("read", "Deep Agents, LangGraph SqliteStore, WAL, NORMAL"),
+        ("edit of one file by 2 processes", "Deep Agents, LangGraph SqliteStore, WAL, NORMAL"),
+    ]
+    assert lines[-1]["verdict"] == "6 kept of 6 that succeeded, of 6"
+
+
+def test_an_edit_that_is_lost_or_made_twice_is_told() -> None:
+    assert verdict_of(["a", "b"], ["b", "a"], 3) == "2 kept of 2 that succeeded, of 3"
+    for there in (["a"], ["a", "b", "b"], ["a", "b", "c"]):
+        assert verdict_of(["a", "b"], there, 3).startswith("WRONG")
+
+
+def test_files_are_the_same_each_time_of_one_size_and_what_is_said_of_them_is_so() -> None:
+    files = Files(300)
+    assert [files.text(number) for number in range(300)] == [Files(300).text(number) for number in range(300)]
+    assert {len(files.text(number)) for number in range(300)} <= {1_023, 1_024}
+    assert files.holding(NEEDLE) == {files.paths[150]}
+    assert files.named("f*00.md") == {"/d0/s2/f100.md", "/d0/s4/f200.md"}
+    assert files.inside("") == {f"/d{number}/" for number in range(10)}
+    assert files.inside("/d1") == {f"/d1/s{number}/" for number in range(7)}
+    assert sum(len(files.inside(f"/d{each % 10}/s{each % 7}")) for each in range(70)) == 300
 
 
 def test_contenders_take_turns_and_the_order_alternates() -> None:

@@ -9,8 +9,8 @@ import pytest
 from typing_extensions import override
 
 from stateroom.contract.items import Capability, ListKeys, Operation, Outcome, Put, Result, Search
+from stateroom.contract.keys import list_keys
 from stateroom.drivers.memory import MemoryItems
-from stateroom.drivers.memory.keys import list_keys
 from stateroom.errors import StateroomError
 from stateroom.model.item import Listed, Record
 from tests.conformance.test_the_suite import Immortal, run_one
@@ -34,7 +34,7 @@ class Listing(MemoryItems):
         if not isinstance(operation, ListKeys):
             return super()._apply(operation, now)
         node = self._tree.find(operation.namespace)
-        return self.answered(list_keys(node, self.asked(operation)) if node else [])
+        return self.answered(list_keys(self.asked(operation), node.keys(), node.items) if node else [])
 
 
 class Deep(Listing):
@@ -50,7 +50,10 @@ class Deep(Listing):
             if name[: len(operation.namespace)] == operation.namespace
         ]
         return [
-            entry for name in names if (node := self._tree.find(name)) for entry in list_keys(node, operation)
+            entry
+            for name in names
+            if (node := self._tree.find(name))
+            for entry in list_keys(operation, node.keys(), node.items)
         ]
 
 
@@ -93,7 +96,8 @@ class Positional(Listing):
         if not isinstance(operation, ListKeys) or operation.after is None:
             return super()._apply(operation, now)
         node = self._tree.find(operation.namespace)
-        shown = list_keys(node, operation._replace(after=None, limit=1_000_000)) if node else []
+        whole = operation._replace(after=None, limit=1_000_000)
+        shown = list_keys(whole, node.keys(), node.items) if node else []
         places = [place for place, entry in enumerate(shown) if entry.key == operation.after]
         return shown[places[0] + 1 :][: operation.limit] if places else []
 

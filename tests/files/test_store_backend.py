@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import count, repeat
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, InvalidNamespaceError, Op, Result
 from langgraph.store.memory import InMemoryStore as LangGraphInMemoryStore
 from typing_extensions import override
 
@@ -269,6 +269,21 @@ async def test_a_failure_of_the_storage_is_raised(mode: str) -> None:
             await in_mode(mode, one, method, *arguments)
     with pytest.raises(Unavailable):
         await in_mode(mode, one, "prune", keep=0)
+
+
+class DotlessStore(SlowStore):
+    """A store that has its own mind about namespaces."""
+
+    @override
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        raise InvalidNamespaceError("no dots, please")
+
+
+def test_a_namespace_that_the_store_refuses_is_no_matter_of_the_agent() -> None:
+    backend = StoreBackend(store=DotlessStore(), namespace=("a.b",))
+    for ask in (lambda: backend.ls("/"), lambda: backend.write("/a.md", "x"), lambda: backend.read("/a.md")):
+        with pytest.raises(InvalidNamespace, match="no dots, please"):
+            ask()
 
 
 def test_a_wrong_set_up_is_refused_at_once() -> None:

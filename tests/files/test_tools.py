@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from langchain_core.tools import BaseTool
+from pydantic import BaseModel
 from typing_extensions import override
 
 from stateroom import InMemoryStore, SqliteStore
@@ -99,7 +100,8 @@ def test_tools_have_the_names_and_arguments_of_deep_agents(backend: StoreBackend
         for name, argument in theirs.args.items():
             assert mine.args[name].get("default") == argument.get("default"), (theirs.name, name)
     schema = ours["read_file"].tool_call_schema
-    assert not isinstance(schema, dict)
+    assert isinstance(schema, type)
+    assert issubclass(schema, BaseModel)
     assert set(schema.model_fields) == {"file_path", "offset", "limit"}
 
 

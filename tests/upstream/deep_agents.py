@@ -118,7 +118,7 @@ class StateCostume(StateBackend):
         if self._read_files is None:
             return super()._place()
         files = _StateFiles(self._read_files, lambda update: self._send_files_update(update))
-        return Place(self._volume, files.batch, files.abatch, id(self))
+        return Place(self._volume, files.batch, None, id(self))
 
 
 class Suite(NamedTuple):

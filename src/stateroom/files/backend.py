@@ -47,13 +47,14 @@ _LOCKS: Final = Locks()
 class Place(NamedTuple):
     """Where one operation works: its volume, and how that is asked, sync and async.
 
-    ``lock`` is what writers take in turn; None where the storage itself keeps them apart. ``has_threads``
-    says that ``batch`` works in any thread, whatever becomes of the loop that waits for it.
+    ``abatch`` is None where ``batch`` never waits. ``lock`` is what writers take in turn; None where the
+    storage itself keeps them apart. ``has_threads`` says that ``batch`` works in any thread, whatever
+    becomes of the loop that waits for it.
     """
 
     volume: Volume
     batch: Batch
-    abatch: AsyncBatch
+    abatch: AsyncBatch | None
     lock: Hashable | None = None
     has_threads: bool = False
 
@@ -258,7 +259,8 @@ class Backend(PairedBackend):
         self, operation: Callable[Concatenate[Volume, P], Steps[R]], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         place = self._place()
-        return await arun(place.abatch, operation(place.volume, *args, **kwargs))
+        steps = operation(place.volume, *args, **kwargs)
+        return run(place.batch, steps) if place.abatch is None else await arun(place.abatch, steps)
 
     def _change(
         self, operation: Callable[Concatenate[Volume, P], Steps[R]], *args: P.args, **kwargs: P.kwargs
@@ -273,6 +275,8 @@ class Backend(PairedBackend):
     ) -> R:
         place = self._place()
         steps = operation(place.volume, *args, **kwargs)
+        if place.abatch is None:
+            return _run_in_turn(place, steps)
         if place.lock is None:
             return await arun(place.abatch, steps)
         if place.has_threads:

@@ -69,7 +69,7 @@ class StateBackend(Backend):
             )
         files = _StateFiles(partial(_read, read), lambda update: send([(CHANNEL, update)]))
         # Each task of a graph has a way of its own to send, and sees what it has sent.
-        return Place(self._volume, files.batch, files.abatch, id(send))
+        return Place(self._volume, files.batch, None, lock=id(send))
 
 
 class _StateFile(NamedTuple):
@@ -94,10 +94,6 @@ class _StateFiles:
         if update:
             self._send(update)
         return results
-
-    async def abatch(self, operations: list[StoreOperation]) -> list[Any]:
-        """Do what ``batch`` does: there is nothing to wait for."""
-        return self.batch(operations)
 
     def _apply(self, operation: StoreOperation, update: dict[str, Any]) -> Any:
         match operation:

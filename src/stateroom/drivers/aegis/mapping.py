@@ -67,7 +67,7 @@ class Found(NamedTuple):
         try:
             raw = orjson.dumps(self.value)
         except TypeError:
-            # As `encode_value` marks integers beyond 64 bits; what else is wrong with others' values, stays so.
+            # As `encode_value` marks integers beyond 64 bits; what else is wrong with a value stays so.
             text = json.dumps(self.value, ensure_ascii=False, separators=(",", ":"))
             raw = b" " + text.encode(errors="replace")
         return make_record(self.namespace, self.key, raw, self.created, self.updated)
