@@ -25,13 +25,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import psycopg
 import pytest
+from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND
 from psycopg.conninfo import make_conninfo
 from typing_extensions import override
 
 from stateroom import InMemoryStore, SqliteStore
 from stateroom.files import CompositeBackend, StateBackend, StoreBackend
 from stateroom.files.backend import Place
-from stateroom.files.state import _StateFiles
 from stateroom.stores.postgres import PostgresStore
 
 # The tests of a checkout are a package ``tests`` too, so that name is no help in the process that runs them.
@@ -115,10 +115,13 @@ class StateCostume(StateBackend):
 
     @override
     def _place(self) -> Place:
-        if self._read_files is None:
-            return super()._place()
-        files = _StateFiles(self._read_files, lambda update: self._send_files_update(update))
-        return Place(self._volume, files.batch, None, id(self))
+        if self._read_files is not None:
+            calls = {
+                CONFIG_KEY_READ: lambda _channel, _fresh: self._read_files(),
+                CONFIG_KEY_SEND: lambda updates: self._send_files_update(updates[0][1]),
+            }
+            self._runtime = {"configurable": calls}
+        return super()._place()
 
 
 class Suite(NamedTuple):
