@@ -106,6 +106,8 @@ def _edit(
                     continue
                 if result.error is None:
                     done.append(line)
+                else:
+                    problems.append(result.error[:80])
             spent = time.perf_counter() - began
     except BaseException:
         # Nobody is to wait for who will not come.
