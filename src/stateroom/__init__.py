@@ -2,10 +2,11 @@
 
 from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
+from stateroom.model.item import KeyEntry
 from stateroom.stores.aegis import AegisStore
 from stateroom.stores.base import Store
 from stateroom.stores.foreign import from_base_store
-from stateroom.stores.items import Item, KeyEntry, SearchItem
+from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import CountItems, DeleteItem, GetItem, ListItemKeys, PutItem, SearchItems
 from stateroom.stores.postgres import PostgresStore

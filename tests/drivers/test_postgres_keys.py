@@ -21,7 +21,7 @@ from stateroom.drivers.postgres.items import PostgresItems
 from stateroom.drivers.postgres.keys import HEAD
 from stateroom.errors import Conflict, StateroomError
 from stateroom.model.file import Stat
-from stateroom.model.item import Listed
+from stateroom.model.item import KeyEntry
 from stateroom.model.limits import KEY_BYTES_MAX
 from stateroom.model.namespace import Namespace
 from stateroom.search.index_config import IndexSettings
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
         self.postgres.apply(operations)
         self.memory.apply(operations)
 
-    def answer(self, *listings: ListKeys) -> list[list[Listed]]:
+    def answer(self, *listings: ListKeys) -> list[list[KeyEntry]]:
         """Return what both list, but for the revisions, which are Postgres's own."""
         found, expected = listed(self.postgres, *listings), listed(self.memory, *listings)
         assert bare(found) == bare(expected)
@@ -67,11 +67,11 @@ class Pair(NamedTuple):
         return [entry.key for entry in entries]
 
 
-def listed(items: Items, *listings: ListKeys) -> list[list[Listed]]:
+def listed(items: Items, *listings: ListKeys) -> list[list[KeyEntry]]:
     return items.apply(listings)  # type: ignore[return-value]  # what listings answer
 
 
-def bare(answers: Outcome | Sequence[Any]) -> list[list[Listed]]:
+def bare(answers: Outcome | Sequence[Any]) -> list[list[KeyEntry]]:
     """Return what listings answer, but for the revisions."""
     assert not isinstance(answers, StateroomError)
     several: Sequence[Any] = answers
@@ -316,7 +316,10 @@ async def test_listings_of_several_callers_at_once_are_answered_beside_their_put
 def test_every_way_to_put_notes_what_is_known_of_a_file(pair: Pair, namespace: Namespace) -> None:
     def stats() -> dict[str, Stat | None]:
         (entries,) = listed(pair.postgres, ListKeys(namespace, "/"))
-        return {entry.key: entry.stat for entry in entries}
+        return {
+            entry.key: None if entry.size is None else Stat(entry.size, entry.modified_at)
+            for entry in entries
+        }
 
     first, second, no_time = Stat(1, "first"), Stat(2**40, "second"), Stat(0, None)
     several = [Put(namespace, f"/{n}", b"{}", stat=stat) for n, stat in enumerate([first, None, no_time])]
@@ -337,7 +340,7 @@ def test_every_way_to_put_notes_what_is_known_of_a_file(pair: Pair, namespace: N
     with pytest.raises(Conflict):
         pair.postgres.put(expected._replace(stat=second))
     assert listed(pair.postgres, ListKeys(namespace, "/al")) == [
-        [Listed("/alone", record.revision, record.updated_at, no_time)]
+        [KeyEntry("/alone", record.revision, record.updated_at, *no_time)]
     ]
 
 

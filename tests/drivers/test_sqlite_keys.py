@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stateroom import DeleteItem, InMemoryStore, ListItemKeys, ManualClock, PutItem, SqliteStore
 from stateroom.drivers.sqlite.items import SqliteItems
-from stateroom.stores.items import KeyEntry
+from stateroom.model.item import KeyEntry
 
 FILES = ("files",)
 

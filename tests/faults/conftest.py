@@ -15,7 +15,12 @@ __all__ = ["Child", "Start"]
 # A server that has imported everything forks the processes, so that each costs no import of its own.
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
-    ["pytest", "tests.faults.programs.children", "tests.faults.programs.postgres_children"]
+    [
+        "pytest",
+        "tests.faults.programs.children",
+        "tests.faults.programs.files_children",
+        "tests.faults.programs.postgres_children",
+    ]
 )
 
 

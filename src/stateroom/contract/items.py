@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stateroom.errors import Conflict, StateroomError
 from stateroom.model.file import Stat
 from stateroom.model.filter import Filter
-from stateroom.model.item import Hit, Listed, Record
+from stateroom.model.item import Hit, KeyEntry, Record
 from stateroom.model.namespace import Match, Namespace
 
 __all__ = [
@@ -165,7 +165,7 @@ class Count(NamedTuple):
 
 
 class ListKeys(NamedTuple):
-    """List the keys of the live items in exactly ``namespace``; answers a list of ``Listed``.
+    """List the keys of the live items in exactly ``namespace``; answers a list of ``KeyEntry``.
 
     Only keys that begin with ``prefix`` and end with ``suffix`` count, and with ``containing`` only items
     whose ``raw`` holds these bytes. The order is by key, code point by code point. With a ``delimiter``,
@@ -173,7 +173,8 @@ class ListKeys(NamedTuple):
     beginnings up to and with the first such delimiter, and of such an entry no more is known. Entries
     whose key is ``after`` or less are passed over; then at most ``limit`` are answered.
 
-    ``stat`` is that of the put. ``raw`` is there ``with_values`` alone. Nothing is refreshed.
+    ``size`` and ``modified_at`` are those of the put's ``stat``, and ``raw`` is there ``with_values`` alone.
+    Nothing is refreshed.
     """
 
     namespace: Namespace
@@ -201,7 +202,7 @@ class ListNamespaces(NamedTuple):
 
 
 Operation: TypeAlias = Put | Delete | Get | Search | Count | ListKeys | ListNamespaces
-Result: TypeAlias = Record | list[Hit] | list[Listed] | list[Namespace] | int | None
+Result: TypeAlias = Record | list[Hit] | list[KeyEntry] | list[Namespace] | int | None
 Outcome: TypeAlias = list[Result] | StateroomError
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from stateroom.contract.items import ListKeys
 from stateroom.model.file import Stat
-from stateroom.model.item import Listed, Record
+from stateroom.model.item import KeyEntry, Record
 from stateroom.model.keys import select_keys
 
 __all__ = ["AtHand", "list_keys"]
@@ -26,7 +26,7 @@ class AtHand(Protocol):
         """What its put has said of it as a file."""
 
 
-def list_keys(operation: ListKeys, keys: Sequence[str], items: Mapping[str, AtHand]) -> list[Listed]:
+def list_keys(operation: ListKeys, keys: Sequence[str], items: Mapping[str, AtHand]) -> list[KeyEntry]:
     """Return what the operation lists of the items in its namespace.
 
     ``keys`` are all of theirs, sorted; some may have no item any more.
@@ -37,13 +37,14 @@ def list_keys(operation: ListKeys, keys: Sequence[str], items: Mapping[str, AtHa
         item = items.get(key)
         return item is not None and (containing is None or containing in item.record.raw)
 
-    def listed(key: str) -> Listed:
+    def listed(key: str) -> KeyEntry:
         if delimiter is not None and key.find(delimiter, len(prefix)) >= 0:
-            return Listed(key)
+            return KeyEntry(key)
         item = items[key]
         record = item.record
         raw = record.raw if with_values else None
-        return Listed(key, record.revision, record.updated_at, item.stat, raw)
+        size, modified_at = item.stat or (None, None)
+        return KeyEntry(key, record.revision or None, record.updated_at, size, modified_at, raw)
 
     shown = select_keys(keys, prefix, suffix, delimiter, after, counts)
     return [listed(key) for key in islice(shown, limit)]

@@ -14,8 +14,8 @@ from stateroom.files.steps import Steps
 from stateroom.files.text import matching_lines
 from stateroom.files.volume import Volume
 from stateroom.model.file import content_of
+from stateroom.model.item import KeyEntry
 from stateroom.model.text import show
-from stateroom.stores.items import KeyEntry
 
 __all__ = ["check_grep", "grep"]
 

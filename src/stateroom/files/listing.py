@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from stateroom.files.paths import ROOT, directory_prefix, is_path, normal_path
 from stateroom.files.protocol import FileInfo, GlobResult, LsResult
 from stateroom.files.steps import Steps
 from stateroom.files.volume import Volume
-from stateroom.stores.items import KeyEntry
+from stateroom.model.item import KeyEntry
 
 __all__ = [
     "LONG_AGO",
@@ -46,11 +46,11 @@ class Usage(NamedTuple):
 def ls(volume: Volume, path: str) -> Steps[LsResult]:
     """List a directory: its files, and below it each directory once; nothing where there is none."""
     entries: list[KeyEntry] = []
-    prefix, after = directory_prefix(normal_path(path)), None
+    prefix, after, size = directory_prefix(normal_path(path)), None, volume.page(PAGE)
     while True:
-        (page,) = yield [volume.list(prefix, delimiter="/", after=after, limit=PAGE)]
+        (page,) = yield [volume.list(prefix, delimiter="/", after=after, limit=size)]
         entries += page
-        if len(page) < PAGE:
+        if len(page) < size:
             break
         after = page[-1].key
     return LsResult(entries=[info_of(entry) for entry in entries if _is_file(entry) or _is_directory(entry)])
@@ -100,12 +100,12 @@ def walk(
     if wanted is not None and not wanted.alternatives:
         return
     if root != ROOT:
-        (own,) = yield [volume.list(root, limit=1, **options | {"containing": None})]
+        own = yield from _own(volume, root, options)
         if own and own[0].key == root and _is_file(own[0]):
             if wanted is None or wanted.matches(root.rpartition("/")[2]):
                 take(own[0])
             return
-    base, after = directory_prefix(root), None
+    base, after, size = directory_prefix(root), None, volume.page(size)
     prefix, suffix = ("", "") if wanted is None else (wanted.prefix, wanted.suffix)
     while True:
         (page,) = yield [volume.list(base + prefix, suffix=suffix, after=after, limit=size, **options)]
@@ -116,6 +116,17 @@ def walk(
         if len(page) < size:
             return
         after = page[-1].key
+
+
+def _own(volume: Volume, path: str, options: Mapping[str, Any]) -> Steps[list[KeyEntry]]:
+    """Return the first entry at a path or behind it, if there is one."""
+    if not volume.lists_cheaply:
+        # Where a listing reads everything, there is mostly no file of that name, and a get says so.
+        (stored,) = yield [volume.get(path)]
+        if stored is None:
+            return []
+    (own,) = yield [volume.list(path, limit=1, **{**options, "containing": None})]
+    return own  # type: ignore[no-any-return]  # what a listing answers
 
 
 def info_of(entry: KeyEntry) -> FileInfo:

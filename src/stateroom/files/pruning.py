@@ -15,9 +15,9 @@ from stateroom.files.paths import directory_prefix, normal_path
 from stateroom.files.protocol import FileInfo
 from stateroom.files.steps import Steps
 from stateroom.files.volume import Volume
+from stateroom.model.item import KeyEntry
 from stateroom.model.limits import BATCH_OPERATIONS_MAX
 from stateroom.model.text import show
-from stateroom.stores.items import KeyEntry
 
 __all__ = ["PruneResult", "Pruning", "check_pruning", "prune"]
 

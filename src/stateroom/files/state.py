@@ -16,9 +16,9 @@ from stateroom.files.backend import Backend, Place
 from stateroom.files.data import FileFormat, check_file_format
 from stateroom.files.running import FILESYSTEM, config_of
 from stateroom.files.volume import Volume
+from stateroom.model.item import KeyEntry
 from stateroom.model.json_values import decode_value, encode_value
 from stateroom.model.namespace import check_key
-from stateroom.stores.items import KeyEntry
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import DeleteItem, GetItem, PutItem, StoreOperation
 
@@ -117,11 +117,8 @@ class _StateFiles:
             with suppress(InvalidInput, LimitExceeded):
                 store.batch([PutItem((FILESYSTEM,), path, _as_file(value))])
         found = store.batch([asked])[0]
-        for entry in found:
-            if isinstance(entry, KeyEntry):
-                # It has been put here just now, which says nothing of the file.
-                entry.updated_at = None
-        return found
+        # They have been put there just now, which says nothing of the files.
+        return [one._replace(updated=None) if isinstance(one, KeyEntry) else one for one in found]
 
 
 def _as_file(value: Any) -> Mapping[str, Any]:

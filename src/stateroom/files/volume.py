@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from stateroom.clock import Clock
 from stateroom.files.data import FileFormat, file_value, iso_time
 from stateroom.model.file import Content
+from stateroom.model.page import ROWS_MAX
 from stateroom.stores.operations import DeleteItem, GetItem, ListItemKeys, PutItem
 
 __all__ = ["Stored", "Volume"]
@@ -46,6 +47,10 @@ class Volume(NamedTuple):
     lists_cheaply: bool = True
     max_files: int | None = None
     max_bytes: int | None = None
+
+    def page(self, size: int) -> int:
+        """Return how many entries to ask for at once: all, where every question reads everything."""
+        return size if self.lists_cheaply else ROWS_MAX
 
     def get(self, path: str) -> GetItem:
         """Return what reads a file so that it can be written: that is no use of it, and refreshes nothing."""

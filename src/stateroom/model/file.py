@@ -47,7 +47,8 @@ def content_of(value: Mapping[str, Any]) -> Content:
     content = value.get("content")
     if isinstance(content, str):
         return _bytes_of_base64(content) if value.get("encoding") == BASE64 else content
-    if isinstance(content, list) and all(isinstance(line, str) for line in content):
+    # A file may have a hundred thousand lines.
+    if isinstance(content, list) and (set(map(type, content)) <= {str} or _are_texts(content)):
         return "\n".join(content)
     if isinstance(content, dict):
         return _bytes_of_object(content)
@@ -72,6 +73,10 @@ def stat_of(key: str, raw: bytes) -> Stat | None:
         return None
     modified_at = value.get("modified_at")
     return Stat(size, modified_at if isinstance(modified_at, str) else None)
+
+
+def _are_texts(lines: list[Any]) -> bool:
+    return all(isinstance(line, str) for line in lines)
 
 
 def _bytes_of_base64(content: str) -> bytes:

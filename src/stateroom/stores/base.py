@@ -25,7 +25,7 @@ from stateroom.model.ttl import TTLSettings
 from stateroom.search.embedding import Embedder
 from stateroom.search.index_config import IndexSettings
 from stateroom.stores.gate import Gate
-from stateroom.stores.items import Item, KeyEntry, SearchItem
+from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.listing import Listing
 from stateroom.stores.operations import (
     ListItemKeys,
@@ -307,7 +307,7 @@ def _present(asked: StoreOperation, result: Result) -> Any:
         return None if isinstance(asked, PutOp) else Item(result)
     if isinstance(result, list):
         if isinstance(asked, ListItemKeys):
-            return [KeyEntry(entry) for entry in result]  # type: ignore[arg-type]  # what such a one answers
+            return result
         explain = isinstance(asked, SearchItems) and asked.explain
         return [SearchItem(one, explain=explain) if isinstance(one, Hit) else one for one in result]
     return result

@@ -17,7 +17,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, Op, Se
 from stateroom.contract.items import Count, ListKeys, ListNamespaces, Query, Search
 from stateroom.contract.keys import list_keys
 from stateroom.model.filter import Filter, compile_filter
-from stateroom.model.item import Hit, Listed
+from stateroom.model.item import Hit, KeyEntry
 from stateroom.model.listing import select_namespaces
 from stateroom.model.namespace import WILDCARD, Match, Namespace
 from stateroom.model.page import ROWS_MAX
@@ -81,7 +81,7 @@ class Finding:
         """Apply one ``Count``."""
         return len(_matching((yield from self._scan(operation.prefix)), operation.filter))
 
-    def keys(self, operation: ListKeys) -> Plan[list[Listed]]:
+    def keys(self, operation: ListKeys) -> Plan[list[KeyEntry]]:
         """Apply one ``ListKeys``, for which everything at and below the namespace is read."""
         namespace = operation.namespace
         if operation.limit == 0 or not namespace:

@@ -10,10 +10,10 @@ from langgraph.store.base import SearchItem as LangGraphSearchItem
 from typing_extensions import override
 
 from stateroom.clock import microseconds_to_datetime
-from stateroom.model.item import Hit, Listed, Record
+from stateroom.model.item import Hit, Record
 from stateroom.model.json_values import decode_value
 
-__all__ = ["Item", "KeyEntry", "SearchItem"]
+__all__ = ["Item", "SearchItem"]
 
 _UNREAD: Any = object()
 
@@ -120,44 +120,3 @@ def _restore_hit(hit: Hit, value: dict[str, Any], explain: bool) -> SearchItem:
     item = SearchItem(hit, explain=explain)
     item.value = value
     return item
-
-
-class KeyEntry:
-    """One entry of ``list_keys``: an item's key, or what the keys of several items begin with.
-
-    ``key`` is either, the latter up to and with the delimiter; ``is_prefix`` tells the two apart, and says
-    that all else is None. ``revision`` is the item's, None on a store without any. ``size`` is the bytes of
-    the file that the item is, of its text as UTF-8, and ``modified_at`` what the file says of itself there;
-    both are None for an item that is no file. A file's key begins with ``/``, and its value has one of the
-    forms of Deep Agents' ``FileData``.
-    """
-
-    __slots__ = ("_raw", "_updated_at", "is_prefix", "key", "modified_at", "revision", "size")
-
-    size: int | None
-    modified_at: str | None
-
-    def __init__(self, listed: Listed) -> None:
-        self.key, revision, self._updated_at, stat, self._raw = listed
-        self.is_prefix = revision is None
-        # Zero is that of stores which have none.
-        self.revision = revision or None
-        self.size, self.modified_at = (None, None) if stat is None else stat
-
-    @property
-    def updated_at(self) -> datetime | None:
-        """When the item was last put: aware, UTC, to the microsecond."""
-        return None if self._updated_at is None else microseconds_to_datetime(self._updated_at)
-
-    @updated_at.setter
-    def updated_at(self, moment: None) -> None:
-        self._updated_at = moment
-
-    @property
-    def value(self) -> dict[str, Any] | None:
-        """The JSON object, where values were asked for."""
-        return None if self._raw is None else decode_value(self._raw)
-
-    @override
-    def __repr__(self) -> str:
-        return f"KeyEntry({self.key!r})"

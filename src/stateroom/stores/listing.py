@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, NamespacePath
 from typing_extensions import override
 
-from stateroom.stores.items import KeyEntry
+from stateroom.model.item import KeyEntry
 from stateroom.stores.operations import CountItems, ListItemKeys
 
 __all__ = ["KEYS_LIMIT", "Listing"]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stateroom.errors import StateroomError
+from stateroom.model.item import KeyEntry
 from stateroom.stores.base import Store
-from stateroom.stores.items import KeyEntry, SearchItem
+from stateroom.stores.items import SearchItem
 from stateroom.stores.operations import DeleteItem, ListItemKeys, PutItem, SearchItems, StoreOperation
 from stateroom.testing import drawing
 from stateroom.testing.comparing import revision_of

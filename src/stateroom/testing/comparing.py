@@ -9,7 +9,8 @@ from typing_extensions import override
 
 from stateroom.contract.items import Capability
 from stateroom.errors import StateroomError
-from stateroom.stores.items import Item, KeyEntry, SearchItem
+from stateroom.model.item import KeyEntry
+from stateroom.stores.items import Item, SearchItem
 from stateroom.testing.snapshot import spelled
 
 __all__ = ["check_same", "facts", "revision_of", "revisions_in"]

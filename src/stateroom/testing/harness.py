@@ -18,8 +18,9 @@ from typing_extensions import override
 from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
 from stateroom.errors import StateroomError
+from stateroom.model.item import KeyEntry
 from stateroom.stores.base import Store
-from stateroom.stores.items import Item, KeyEntry, SearchItem
+from stateroom.stores.items import Item, SearchItem
 from stateroom.stores.operations import StoreOperation
 
 __all__ = ["MEET", "Async", "Call", "Harness", "Memory", "Opened", "Opens", "Script", "Sync", "ask"]

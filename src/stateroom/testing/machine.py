@@ -43,8 +43,9 @@ from typing_extensions import override
 from stateroom.clock import ManualClock
 from stateroom.contract.items import Capability
 from stateroom.errors import StateroomError
+from stateroom.model.item import KeyEntry
 from stateroom.stores.base import Store
-from stateroom.stores.items import Item, KeyEntry
+from stateroom.stores.items import Item
 from stateroom.stores.memory import InMemoryStore
 from stateroom.stores.operations import (
     CountItems,

@@ -47,7 +47,7 @@ from stateroom.drivers.aegis.scanning import scan
 from stateroom.drivers.aegis.terms import terms
 from stateroom.errors import NotSupported, Unavailable
 from stateroom.model.filter import Test, compile_filter
-from stateroom.model.item import Hit, Listed, Record
+from stateroom.model.item import Hit, KeyEntry, Record
 from stateroom.model.listing import select_namespaces
 from stateroom.model.namespace import WILDCARD, Namespace, has_prefix
 
@@ -191,7 +191,7 @@ class Operations:
         matches = _test(operation)
         return sum(matches is None or matches(item.value) for item in items(records, operation.prefix))
 
-    def _keys(self, operation: ListKeys) -> Steps[list[Listed]]:
+    def _keys(self, operation: ListKeys) -> Steps[list[KeyEntry]]:
         """List keys, for which everything at and below the namespace is read."""
         namespace = operation.namespace
         if operation.limit == 0 or not namespace:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from stateroom.contract.items import ListKeys
 from stateroom.drivers.postgres.rows import digest_of
 from stateroom.drivers.postgres.session import CLOCK, LIVE, Session
-from stateroom.model.file import PATH_START, Stat
-from stateroom.model.item import Listed
+from stateroom.model.file import PATH_START
+from stateroom.model.item import KeyEntry
 from stateroom.model.keys import first_behind, upper_bound
 from stateroom.model.namespace import encode
 
@@ -90,7 +90,7 @@ from ({_SHOWN}) i order by i.shown collate "C" limit %(limit)s
 """
 
 
-def list_keys(session: Session, operation: ListKeys) -> list[Listed]:
+def list_keys(session: Session, operation: ListKeys) -> list[KeyEntry]:
     """Apply a ``ListKeys``."""
     prefix, delimiter, after = operation.prefix, operation.delimiter, operation.after
     least: str | None = prefix
@@ -113,11 +113,14 @@ def list_keys(session: Session, operation: ListKeys) -> list[Listed]:
     rows = _rows(session, operation, parameters)
     # Keys that agree in what the index holds are not in order yet, and there may be more than wanted.
     rows.sort(key=itemgetter(0))
-    return [_listed(*row) for row in rows[: operation.limit]]
+    entries = map(KeyEntry._make, rows[: operation.limit])
+    if delimiter is None:
+        return list(entries)
+    return [KeyEntry(entry.key) if entry.revision is None else entry for entry in entries]
 
 
 def _rows(session: Session, operation: ListKeys, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Return what is shown, each as ``_listed`` takes it."""
+    """Return what is shown, each with the parts of an entry."""
     facts, wanted = _facts(operation), _wanted(operation)
     if not operation.prefix.startswith(PATH_START) or (operation.delimiter and not parameters["behind"]):
         return _rows_of_all(
@@ -150,16 +153,3 @@ def _wanted(operation: ListKeys) -> str:
     if operation.containing is not None:
         sql += " and position(%(containing)s::bytea in i.raw) > 0"
     return sql
-
-
-def _listed(
-    key: str,
-    revision: int | None,
-    updated_at: int,
-    size: int | None,
-    modified_at: str | None,
-    raw: bytes | None,
-) -> Listed:
-    if revision is None:
-        return Listed(key)
-    return Listed(key, revision, updated_at, None if size is None else Stat(size, modified_at), raw)

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from stateroom.contract.items import ListKeys
 from stateroom.drivers.sqlite.rows import LIVE
-from stateroom.model.file import PATH_START, Stat
-from stateroom.model.item import Listed
+from stateroom.model.file import PATH_START
+from stateroom.model.item import KeyEntry
 from stateroom.model.keys import first_behind, rolled_up, upper_bound
 from stateroom.model.namespace import encode
 
@@ -33,9 +33,9 @@ class _Stretch(NamedTuple):
     rest: str | None
 
 
-def list_keys(connection: sqlite3.Connection, operation: ListKeys, now: int) -> list[Listed]:
+def list_keys(connection: sqlite3.Connection, operation: ListKeys, now: int) -> list[KeyEntry]:
     """Return what the operation lists."""
-    listed: list[Listed] = []
+    listed: list[KeyEntry] = []
     start: str | None = operation.prefix
     if operation.after is not None:
         behind = first_behind(operation.after, operation.prefix, operation.delimiter)
@@ -59,7 +59,7 @@ def _stretch(start: str, bound: str | None) -> _Stretch:
 
 
 def _list_on(
-    connection: sqlite3.Connection, operation: ListKeys, now: int, stretch: _Stretch, listed: list[Listed]
+    connection: sqlite3.Connection, operation: ListKeys, now: int, stretch: _Stretch, listed: list[KeyEntry]
 ) -> str | None:
     """List the keys of a stretch up to one that is rolled up; return the key to go on from, if any."""
     prefix, delimiter = operation.prefix, operation.delimiter
@@ -70,10 +70,10 @@ def _list_on(
             # What else it stands for is passed over by a seek, however much that is.
             rows.close()
             shown = rolled_up(key, prefix, delimiter)
-            listed.append(Listed(shown))
+            listed.append(KeyEntry(shown))
             return first_behind(shown, prefix, delimiter)
-        stat = None if size is None else Stat(size, None if modified_at is None else modified_at.decode())
-        listed.append(Listed(key, revision, updated_at, stat, raw))
+        said = None if modified_at is None else modified_at.decode()
+        listed.append(KeyEntry(key, revision, updated_at, size, said, raw))
     return stretch.rest
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from langgraph.store.base import PutOp
 
 from stateroom.contract.items import Capability
+from stateroom.model.item import KeyEntry
 from stateroom.model.json_values import encode_value, json_spelling
-from stateroom.stores.items import KeyEntry
 from stateroom.stores.operations import DeleteItem, PutItem
 from stateroom.testing.harness import Harness, Memory, Opens
 from stateroom.testing.snapshot import spelled

@@ -8,8 +8,8 @@ from typing import Any
 
 from stateroom.clock import ManualClock
 from stateroom.contract.items import Capability
+from stateroom.model.item import KeyEntry
 from stateroom.model.limits import KEY_BYTES_MAX
-from stateroom.stores.items import KeyEntry
 from stateroom.stores.operations import DeleteItem, ListItemKeys, PutItem
 from stateroom.testing.harness import Harness, Memory
 from stateroom.testing.needs import needs
