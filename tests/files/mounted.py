@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from stateroom.files.pairs import OPERATIONS
+from stateroom.files.backend import OPERATIONS
 from stateroom.files.paths import normal_path
 from stateroom.files.protocol import FileDownloadResponse, FileUploadResponse
 

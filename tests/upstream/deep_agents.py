@@ -31,7 +31,7 @@ from typing_extensions import override
 
 from stateroom import InMemoryStore, SqliteStore
 from stateroom.files import CompositeBackend, StateBackend, StoreBackend
-from stateroom.files.backend import Place
+from stateroom.files.volumes import Place
 from stateroom.stores.postgres import PostgresStore
 
 # The tests of a checkout are a package ``tests`` too, so that name is no help in the process that runs them.

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from langgraph.runtime import get_runtime
+from typing_extensions import override
 
 from stateroom.errors import Misconfigured, NotSupported
 from stateroom.files.backend import Backend
-from stateroom.files.pairs import OPERATIONS, PairedBackend
+from stateroom.files.calls import lacks, takes
 from stateroom.files.protocol import BackendProtocol
 from stateroom.files.running import config_of
 from stateroom.model.text import show
 
 __all__ = ["BackendFactory", "FactoryBackend", "RunningConfig"]
+
+R = TypeVar("R")
 
 
 class RunningConfig(dict[str, Any]):
@@ -41,7 +43,7 @@ class RunningConfig(dict[str, Any]):
 BackendFactory = Callable[[Any], BackendProtocol]
 
 
-class FactoryBackend(PairedBackend):
+class FactoryBackend(Backend):
     """A backend for which ``factory`` is asked at each operation: ``lambda config: StoreBackend(config)``.
 
     So a backend may depend on who is served. ``factory`` is called with a ``RunningConfig``.
@@ -65,18 +67,21 @@ class FactoryBackend(PairedBackend):
             )
         return backend
 
+    @override
+    def _perform(self, kind: type[R], name: str, /, *args: Any, **options: Any) -> R:
+        method, known = self._method(name, name, options)
+        return method(*args, **known)  # type: ignore[no-any-return]  # what the backend answers
 
-def _delegating(name: str) -> Callable[..., Any]:
-    @wraps(getattr(Backend, name))
-    def delegate(self: FactoryBackend, *args: Any, **kwargs: Any) -> Any:
-        method = getattr(self.made(), name, None)
-        if method is None:
-            raise NotSupported(f"the backend that the factory makes has no {name}")
-        return method(*args, **kwargs)
+    @override
+    async def _aperform(self, kind: type[R], name: str, /, *args: Any, **options: Any) -> R:
+        method, known = self._method(name, f"a{name}", options)
+        return await method(*args, **known)  # type: ignore[no-any-return]
 
-    return delegate
-
-
-for _name in OPERATIONS:
-    setattr(FactoryBackend, _name, _delegating(_name))
-    setattr(FactoryBackend, f"a{_name}", _delegating(f"a{_name}"))
+    def _method(self, name: str, form: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return a method of the backend that the factory makes, and those of the options that it takes."""
+        backend = self.made()
+        if lacks(backend, form):
+            raise NotSupported(f"the backend that the factory makes has no {form}")
+        return getattr(backend, form), {
+            option: value for option, value in options.items() if takes(backend, name, option)
+        }

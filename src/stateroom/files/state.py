@@ -12,10 +12,10 @@ from typing_extensions import TypedDict, override
 
 from stateroom.clock import Clock, system_clock
 from stateroom.errors import InvalidInput, LimitExceeded, Misconfigured, OutsideGraph
-from stateroom.files.backend import Backend, Place
 from stateroom.files.data import FileFormat, check_file_format
 from stateroom.files.running import FILESYSTEM, config_of
 from stateroom.files.volume import Volume
+from stateroom.files.volumes import Place, VolumeBackend
 from stateroom.model.item import KeyEntry
 from stateroom.model.json_values import decode_value, encode_value
 from stateroom.model.namespace import check_key
@@ -42,7 +42,7 @@ class FilesState(TypedDict):
     files: NotRequired[Annotated[dict[str, Any], merge_files]]
 
 
-class StateBackend(Backend):
+class StateBackend(VolumeBackend):
     """Files as part of a graph's state: they last as long as the thread, and each thread has its own.
 
     ``runtime`` is what a backend factory is called with; the graph that is running is asked anyway. What

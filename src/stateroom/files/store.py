@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from stateroom.clock import Clock, system_clock
 from stateroom.contract.items import Capability
-from stateroom.files.backend import Backend, Place
 from stateroom.files.data import FileFormat, check_file_format
 from stateroom.files.quota import has_quota, quota
 from stateroom.files.running import NamespaceSource, namespace_of, store_of
 from stateroom.files.volume import Volume
+from stateroom.files.volumes import Place, VolumeBackend
 from stateroom.stores.base import Store
 from stateroom.stores.foreign import from_base_store
 
@@ -24,7 +24,7 @@ STORES_KNOWN: Final = 16
 """Stores of others that are kept in hand, as they come from the graphs that run."""
 
 
-class StoreBackend(Backend):
+class StoreBackend(VolumeBackend):
     """Files as items of a store: the key is the path, the value Deep Agents' ``FileData``.
 
     ``runtime`` is what a backend factory is called with, a configuration or a runtime; without it, the
