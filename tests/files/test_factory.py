@@ -11,8 +11,8 @@ from langgraph.store.memory import InMemoryStore as LangGraphInMemoryStore
 from stateroom import InMemoryStore
 from stateroom.errors import Misconfigured, NotSupported, OutsideGraph
 from stateroom.files import Backend, StateBackend, StoreBackend
-from stateroom.files.factory import FactoryBackend, RunningConfig
 from stateroom.files.backend import OPERATIONS
+from stateroom.files.factory import FactoryBackend, RunningConfig
 from stateroom.files.protocol import BackendProtocol
 from tests.files.test_running import within
 
