@@ -46,7 +46,7 @@ def grep(
 
     if "\n" not in pattern:
         root, wanted = ROOT if path is None else path, compile_glob(glob) if glob else None
-        size = PAGE if most is None else min(PAGE, most)
+        size = volume.page(PAGE) if most is None else min(PAGE, most)
         yield from walk(volume, root, wanted, take, size, containing=pattern or None, values=True)
     is_cut = most is not None and len(found) == most
     return GrepResult(matches=found[:max_count], truncated=is_cut)

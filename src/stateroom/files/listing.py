@@ -79,7 +79,7 @@ def every_file(volume: Volume, path: str, wanted: Glob | None = None) -> Steps[l
         found.append(entry)
         return True
 
-    yield from walk(volume, path, wanted, take, PAGE)
+    yield from walk(volume, path, wanted, take, volume.page(PAGE))
     return found
 
 
@@ -105,7 +105,7 @@ def walk(
             if wanted is None or wanted.matches(root.rpartition("/")[2]):
                 take(own[0])
             return
-    base, after, size = directory_prefix(root), None, volume.page(size)
+    base, after = directory_prefix(root), None
     prefix, suffix = ("", "") if wanted is None else (wanted.prefix, wanted.suffix)
     while True:
         (page,) = yield [volume.list(base + prefix, suffix=suffix, after=after, limit=size, **options)]
@@ -115,7 +115,7 @@ def walk(
                 return
         if len(page) < size:
             return
-        after = page[-1].key
+        after, size = page[-1].key, volume.page(size)
 
 
 def _own(volume: Volume, path: str, options: Mapping[str, Any]) -> Steps[list[KeyEntry]]:
