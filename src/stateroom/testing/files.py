@@ -43,6 +43,6 @@ class FilesSuite(
     """Tests that a backend does what ``stateroom.files.backend.Backend`` says.
 
     A subclass gives the one fixture ``open_files``, which returns an ``OpenedFiles``; ``OverStore`` makes one
-    of any store. Every test runs through the sync methods and through the async ones. A test of an option
-    that the backend refuses is skipped, with the refusal as the reason.
+    of any store. Every test runs through the sync methods and through the async ones. Where the backend
+    refuses an option, the test of it is that the refusal names it.
     """

@@ -6,17 +6,19 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from functools import partial
-from typing import Any, Final, Protocol
+from functools import partial, wraps
+from typing import Any, Final, ParamSpec, Protocol
 
 import pytest
 
 from stateroom.clock import Clock, ManualClock, system_clock
-from stateroom.errors import Misconfigured, NotSupported
+from stateroom.errors import NotSupported
 from stateroom.model.text import show
 from stateroom.testing.harness import Async, Memory, Script, Sync
 
-__all__ = ["HOME", "FileSystem", "Files", "FilesHarness", "OpenedFiles", "OpensFiles"]
+__all__ = ["HOME", "FileSystem", "Files", "FilesHarness", "OpenedFiles", "OpensFiles", "optional"]
+
+P = ParamSpec("P")
 
 HOME: Final = ("tenant", "acme")
 """The namespace of the file system under test, where it has one."""
@@ -153,6 +155,24 @@ class Files:
         return files, size
 
 
+class _OptionRefused(Exception):
+    """The backend refuses an option, in these words; the option is one of those."""
+
+
+def optional(test: Callable[P, None]) -> Callable[P, None]:
+    """Have a test of an option that not every backend has show, where it is refused, that this is by name."""
+
+    @wraps(test)
+    def either(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            test(*args, **kwargs)
+        except _OptionRefused as refusal:
+            words, options = refusal.args
+            assert any(option in words for option in options)
+
+    return either
+
+
 class OpensFiles:
     """Opens file systems with options, in one of the two ways."""
 
@@ -169,11 +189,11 @@ class OpensFiles:
         return Files(system, self._make(system.backend))
 
     def able(self, **options: Any) -> Files:
-        """Open a file system with an option that not all have; where it is refused, the test ends so."""
+        """Open a file system with options that not all have, in a test that is ``optional``."""
         try:
             return self(**options)
-        except (Misconfigured, NotSupported) as error:
-            pytest.skip(f"refused: {error}")
+        except NotSupported as error:
+            raise _OptionRefused(str(error), [*options]) from error
 
     def few(self, module: Any, name: str, value: int = 2) -> None:
         """Set how much a module of the backend takes at once, so that little is more than that."""

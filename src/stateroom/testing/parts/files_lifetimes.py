@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from stateroom.clock import ManualClock, microseconds_to_datetime
-from stateroom.testing.files_harness import FilesHarness, OpensFiles
+from stateroom.testing.files_harness import FilesHarness, OpensFiles, optional
 
 __all__ = ["FilesLifetimesSuite"]
 
@@ -16,6 +16,7 @@ TEN: Final[dict[str, Any]] = {"default_ttl": 10, "refresh_on_read": True}
 class FilesLifetimesSuite(FilesHarness):
     """A file's time to live is the store's, starts anew with each write, and only reading prolongs it."""
 
+    @optional
     def test_an_expired_file_is_not_there(self, opens: OpensFiles, clock: ManualClock) -> None:
         files = opens.able(ttl=TEN)
         created = microseconds_to_datetime(clock()).isoformat()
@@ -35,6 +36,7 @@ class FilesLifetimesSuite(FilesHarness):
         files.write("/d/f.md", "two")
         assert files.ok("read", "/d/f.md").file_data["created_at"] > created
 
+    @optional
     def test_reading_prolongs_and_nothing_else_does(self, opens: OpensFiles, clock: ManualClock) -> None:
         files = opens.able(ttl=TEN)
         for path in ("/downloaded.md", "/read.md", "/d/left.md"):
@@ -57,6 +59,7 @@ class FilesLifetimesSuite(FilesHarness):
         clock.advance(minutes=5)
         assert files.names("/") == []
 
+    @optional
     def test_writing_starts_the_time_anew(self, opens: OpensFiles, clock: ManualClock) -> None:
         files = opens.able(ttl=TEN)
         for path in ("/edited", "/written", "/uploaded", "/left"):
@@ -70,6 +73,7 @@ class FilesLifetimesSuite(FilesHarness):
         clock.advance(minutes=4)
         assert files.names("/") == []
 
+    @optional
     def test_changes_keep_how_long_a_file_lives(self, opens: OpensFiles, clock: ManualClock) -> None:
         files = opens.able(ttl=TEN)
         for path in ("/edited", "/written", "/uploaded"):

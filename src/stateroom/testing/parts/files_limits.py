@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stateroom.errors import Misconfigured
-from stateroom.testing.files_harness import FilesHarness, OpensFiles
+from stateroom.testing.files_harness import FilesHarness, OpensFiles, optional
 
 __all__ = ["FilesLimitsSuite"]
 
@@ -17,6 +17,7 @@ WRONG: list[Any] = [-1, True, 1.5, "5", [5]]
 class FilesLimitsSuite(FilesHarness):
     """``max_files`` and ``max_bytes``: what would go beyond is refused, what shrinks never is."""
 
+    @optional
     def test_there_are_no_more_files_than_allowed(self, opens: OpensFiles) -> None:
         files = opens.able(max_files=2)
         files.write("/a", "x")
@@ -31,6 +32,7 @@ class FilesLimitsSuite(FilesHarness):
         files.refused("write", "/a", "")
         assert files.usage()[0] == 2
 
+    @optional
     def test_there_are_no_more_bytes_than_allowed(self, opens: OpensFiles) -> None:
         files = opens.able(max_bytes=10)
         files.write("/a", "é" * 3)
@@ -52,6 +54,7 @@ class FilesLimitsSuite(FilesHarness):
         files.write("/c", "1")
         assert files.usage() == (3, 10)
 
+    @optional
     def test_uploads_are_counted_one_by_one(self, opens: OpensFiles) -> None:
         files = opens.able(max_files=3, max_bytes=10)
         given = [
@@ -66,6 +69,7 @@ class FilesLimitsSuite(FilesHarness):
         assert [response.error is None for response in responses] == [True, False, True, True, False, True]
         assert files.usage() == (3, 8)
 
+    @optional
     def test_what_shrinks_is_allowed_beyond_the_limit(self, opens: OpensFiles) -> None:
         wide = opens()
         for path in ("/a", "/b", "/c"):
@@ -82,6 +86,7 @@ class FilesLimitsSuite(FilesHarness):
         files.write("/a", "1234")
         files.refused("write", "/b", "")
 
+    @optional
     def test_nothing_may_be_allowed(self, opens: OpensFiles) -> None:
         files = opens.able(max_files=0)
         files.refused("write", "/a", "")
@@ -90,6 +95,7 @@ class FilesLimitsSuite(FilesHarness):
         files.write("/a", "")
         assert files.usage() == (1, 0)
 
+    @optional
     def test_what_is_no_file_is_not_counted(self, opens: OpensFiles) -> None:
         files = opens.able(max_files=1, max_bytes=3)
         files.plant("/junk", {"content": 5, "text": "x" * 100})
@@ -98,6 +104,7 @@ class FilesLimitsSuite(FilesHarness):
         files.ok("delete", "/a")
         files.write("/junk", "123")
 
+    @optional
     def test_writers_at_once_stay_within(self, opens: OpensFiles) -> None:
         files = opens.able(max_files=5)
 
@@ -109,6 +116,7 @@ class FilesLimitsSuite(FilesHarness):
         assert sum(outcomes) == files.usage()[0] == 5
 
     @pytest.mark.parametrize("option", ["max_files", "max_bytes"])
+    @optional
     def test_a_limit_must_be_a_number(self, opens: OpensFiles, option: str) -> None:
         opens.able(**{option: None}).write("/a", "x")
         for value in WRONG:
