@@ -17,9 +17,10 @@ from stateroom.files.protocol import EditResult
 from stateroom.files.pruning import PruneResult, Pruning, prune
 from stateroom.files.reading import download, read
 from stateroom.files.searching import search
-from stateroom.files.steps import AsyncBatch, Batch, Steps, arun, run
+from stateroom.files.steps import AsyncBatch, Batch, Steps
 from stateroom.files.volume import Volume
 from stateroom.files.writing import delete, edit, upload, write
+from stateroom.stores.plans import acarry_out, carry_out
 
 __all__ = ["Place", "VolumeBackend"]
 
@@ -53,20 +54,20 @@ class VolumeBackend(Backend):
     @override
     def _perform(self, kind: type[R], name: str, /, *args: Any, **options: Any) -> R:
         place, steps = self._begun(kind, name, args, options)
-        return run(place.batch, steps) if name not in _CHANGES else _run_in_turn(place, steps)
+        return carry_out(place.batch, steps) if name not in _CHANGES else _run_in_turn(place, steps)
 
     @override
     async def _aperform(self, kind: type[R], name: str, /, *args: Any, **options: Any) -> R:
         place, steps = self._begun(kind, name, args, options)
         if place.abatch is None:
-            return run(place.batch, steps) if name not in _CHANGES else _run_in_turn(place, steps)
+            return carry_out(place.batch, steps) if name not in _CHANGES else _run_in_turn(place, steps)
         if place.lock is None or name not in _CHANGES:
-            return await arun(place.abatch, steps)
+            return await acarry_out(place.abatch, steps)
         if place.has_threads:
             # So that a sync caller on this loop may wait for a task of it.
             return await asyncio.to_thread(_run_in_turn, place, steps)
         async with _LOCKS.ahold(place.lock):
-            return await arun(place.abatch, steps)
+            return await acarry_out(place.abatch, steps)
 
     def _begun(
         self, _: type[R], name: str, args: tuple[Any, ...], options: dict[str, Any]
@@ -78,9 +79,9 @@ class VolumeBackend(Backend):
 def _run_in_turn(place: Place, steps: Steps[R]) -> R:
     """Take steps that read and then write: in turn, where the storage does not tell writers apart."""
     if place.lock is None:
-        return run(place.batch, steps)
+        return carry_out(place.batch, steps)
     with _LOCKS.hold(place.lock):
-        return run(place.batch, steps)
+        return carry_out(place.batch, steps)
 
 
 def _edit_once(volume: Volume, path: str, old: str, new: str, replace_all: bool) -> Steps[EditResult]:

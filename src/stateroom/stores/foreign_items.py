@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal
 
 import numpy as np
 from langgraph.store.base import GetOp, InvalidNamespaceError, Op, PutOp
@@ -42,10 +42,9 @@ from stateroom.model.namespace import Namespace
 from stateroom.search.index_config import IndexSettings
 from stateroom.stores.foreign_finding import Finding, Plan
 from stateroom.stores.foreign_rows import Address, record_of
+from stateroom.stores.plans import acarry_out, carry_out
 
 __all__ = ["BlindPut", "ForeignItems", "translated"]
-
-T = TypeVar("T")
 
 _TOO_LARGE: Final = "54"
 """The class of the SQLSTATEs with which databases refuse what will never fit."""
@@ -160,7 +159,7 @@ class ForeignItems(Items):
 
     def _outcome(self, batch: Sequence[Operation]) -> Outcome:
         try:
-            return self._run(self._plan(batch))
+            return carry_out(self._batch, self._plan(batch))
         except Exception as error:
             return _failed(error)
 
@@ -168,35 +167,9 @@ class ForeignItems(Items):
         if before:
             await asyncio.wait(before)
         try:
-            return await self._arun(self._plan(batch))
+            return await acarry_out(self._abatch, self._plan(batch))
         except Exception as error:
             return _failed(error)
-
-    def _run(self, plan: Plan[T]) -> T:
-        try:
-            asked = next(plan)
-            while True:
-                try:
-                    results = self._batch(asked)
-                except Exception as error:
-                    asked = plan.throw(error)
-                else:
-                    asked = plan.send(results)
-        except StopIteration as end:
-            return cast(T, end.value)
-
-    async def _arun(self, plan: Plan[T]) -> T:
-        try:
-            asked = next(plan)
-            while True:
-                try:
-                    results = await self._abatch(asked)
-                except Exception as error:
-                    asked = plan.throw(error)
-                else:
-                    asked = plan.send(results)
-        except StopIteration as end:
-            return cast(T, end.value)
 
     def _batch(self, asked: list[Op]) -> list[Any]:
         with self._lock:
