@@ -17,12 +17,16 @@ from rich.console import Console
 from benchmarks import (
     aegis,
     asynchronous,
+    checkpoints,
     files,
     files_growth,
     foreign,
     growth,
     kv,
     retrieval,
+    storage_events,
+    storage_queue,
+    storage_threads,
     text,
     vector,
 )
@@ -38,6 +42,10 @@ SUITES: dict[str, Callable[[Options, Path], Iterator[Line]]] = {
     "foreign": foreign.measure,
     "files": files.measure,
     "files-growth": files_growth.measure,
+    "queue": storage_queue.measure,
+    "threads": storage_threads.measure,
+    "checkpoints": checkpoints.measure,
+    "events": storage_events.measure,
 }
 if aegis.SERVER:
     SUITES["aegis"] = aegis.measure

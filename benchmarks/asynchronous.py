@@ -19,7 +19,7 @@ from benchmarks.measure import WRONG, Contender, Line, Options, settle
 from benchmarks.targets import target
 from stateroom import SqliteStore
 
-__all__ = ["SIZES", "measure"]
+__all__ = ["SIZES", "measure", "window"]
 
 SIZES = (10_000, 100_000)
 QUICK_SIZE = 200
@@ -108,11 +108,11 @@ async def _compare(
     verdicts = {one.role: await _verdict(rows, one.store, operation, act) for one in stores}
     spent: dict[str, list[float]] = {one.role: [] for one in stores}
     turns = dict.fromkeys(spent, 1)
-    for window in range(WINDOWS):
-        for contender in stores if window % 2 else reversed(stores):
+    for stretch in range(WINDOWS):
+        for contender in stores if stretch % 2 else reversed(stores):
             role = contender.role
             seconds = options.seconds / 2
-            micros, turns[role] = await _window(contender.store, act, tasks, turns[role], seconds)
+            micros, turns[role] = await window(contender.store, act, tasks, turns[role], seconds)
             spent[role].append(micros)
     ours, *others = [statistics.median(spent[one.role]) for one in stores]
     return Line(
@@ -129,7 +129,7 @@ async def _compare(
     )
 
 
-async def _window(store: Any, act: Act, tasks: int, first: int, seconds: float) -> tuple[float, int]:
+async def window(store: Any, act: Act, tasks: int, first: int, seconds: float) -> tuple[float, int]:
     """Let tasks call for a while; return microseconds for each call, and the turn to go on from."""
     begun = time.perf_counter()
     last = first

@@ -18,7 +18,7 @@ from langgraph.store.sqlite import SqliteStore as LangGraphSqliteStore
 from benchmarks.measure import Contender
 from stateroom import InMemoryStore, PostgresStore, SqliteStore
 
-__all__ = ["BACKENDS", "PEER_NAMES", "analyze", "contenders", "extension_sqlite"]
+__all__ = ["BACKENDS", "PEER_NAMES", "analyze", "contenders", "extension_sqlite", "new_schema"]
 
 POSTGRES = os.environ.get("STATEROOM_TEST_POSTGRES", "")
 """The address of a server whose schemas ``bench_ours``, ``bench_peer`` and the like are made anew."""
@@ -75,7 +75,7 @@ def _ours(backend: str, folder: Path, role: str, index: Index) -> Iterator[Any]:
     if backend == "postgres":
         hnsw = {"hnsw": True, "vector_type": "halfvec"} if "embed" in settings else {}
         with (
-            _schema(f"bench_{role}") as schema,
+            new_schema(f"bench_{role}") as schema,
             PostgresStore(POSTGRES, schema=schema, index={**settings, **hnsw}, index_keys=keys) as store,
         ):
             yield store
@@ -92,7 +92,7 @@ def _peer(backend: str, folder: Path, index: Index) -> Iterator[Any]:
         yield LangGraphInMemoryStore(index=index)  # type: ignore[arg-type]
         return
     if backend == "postgres":
-        with _schema("bench_peer") as schema:
+        with new_schema("bench_peer") as schema:
             uri = f"{POSTGRES}{'&' if '?' in POSTGRES else '?'}options=-csearch_path%3D{schema},public"
             with LangGraphPostgresStore.from_conn_string(uri, index=index) as peer:  # type: ignore[arg-type]
                 peer.setup()
@@ -116,7 +116,7 @@ def _peer(backend: str, folder: Path, index: Index) -> Iterator[Any]:
 
 
 @contextmanager
-def _schema(name: str) -> Iterator[str]:
+def new_schema(name: str) -> Iterator[str]:
     """Make an empty schema, and drop it in the end."""
     with psycopg.connect(POSTGRES, autocommit=True) as connection:
         connection.execute(f"drop schema if exists {name} cascade")

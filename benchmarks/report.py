@@ -26,8 +26,8 @@ def show(lines: Iterable[Line], console: Console) -> None:
             table.add_row(
                 line.operation,
                 line.peer_name or "",
-                time_of(line.peer),
-                time_of(line.ours),
+                _spelled(line.peer, line.unit),
+                _spelled(line.ours, line.unit),
                 _times(line.ratio),
                 _times(line.target),
                 MET[line.is_met],
@@ -73,9 +73,13 @@ def time_of(microseconds: float | None) -> str:
 
 
 def _figure(line: Line | None) -> str:
-    if line is None or line.ours is None:
-        return ""
-    return time_of(line.ours) if line.unit == "us" else f"{line.ours:,.0f} {line.unit}"
+    return "" if line is None else _spelled(line.ours, line.unit)
+
+
+def _spelled(figure: float | None, unit: str) -> str:
+    if figure is None or unit == "us":
+        return time_of(figure)
+    return f"{figure:,.0f} {unit}"
 
 
 def _times(ratio: float | None) -> str:

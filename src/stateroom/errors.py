@@ -6,6 +6,7 @@ from langgraph.store.base import InvalidNamespaceError
 
 __all__ = [
     "Conflict",
+    "Fenced",
     "InvalidFilter",
     "InvalidIndex",
     "InvalidInput",
@@ -18,9 +19,12 @@ __all__ = [
     "InvalidValue",
     "LimitExceeded",
     "Misconfigured",
+    "NotFound",
     "NotSupported",
     "OutsideGraph",
     "StateroomError",
+    "ThreadBusy",
+    "ThreadStatusMismatch",
     "Unavailable",
 ]
 
@@ -41,10 +45,34 @@ class StateroomError(Exception):
         self.field = field
 
 
+class NotFound(StateroomError):
+    """What the caller names does not exist."""
+
+    code = "not_found"
+
+
 class Conflict(StateroomError):
-    """The item is not at the revision that the caller named."""
+    """Something is not as the caller requires it to be: an item's revision, or an id that is taken."""
 
     code = "conflict"
+
+
+class Fenced(Conflict):
+    """The attempt has lost its run, so that nothing may be written in its name."""
+
+    code = "fenced"
+
+
+class ThreadBusy(Conflict):
+    """The thread has a run already, and the caller wants no second one."""
+
+    code = "thread_busy"
+
+
+class ThreadStatusMismatch(Conflict):
+    """The thread's status is none of those that the caller named."""
+
+    code = "thread_status_mismatch"
 
 
 class InvalidInput(StateroomError, ValueError):

@@ -1,4 +1,4 @@
-"""LangGraph's own development server keeps its items in our SQLite store, and leaves them there."""
+"""LangGraph's own development server keeps items and checkpoints in our files, and leaves them there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 
 from stateroom import SqliteStore
+from stateroom.savers import SqliteSaver
 
 ROOT: Final = Path(__file__).parents[2]
 LANGGRAPH: Final = Path(os.environ.get("LANGGRAPH_DEV_VENV", ROOT / ".venv-langgraph")) / "bin" / "langgraph"
@@ -47,6 +48,7 @@ class Server:
                 "PATH": os.environ["PATH"],
                 "HOME": str(folder),
                 "NOTES_FILE": "kept.db",
+                "THREADS_FILE": "kept_threads.db",
                 "LANGSMITH_TRACING": "false",
                 "LANGGRAPH_CLI_NO_ANALYTICS": "1",
             },
@@ -133,3 +135,30 @@ def test_the_server_keeps_items_in_our_store_and_they_outlive_it(server: Server,
     assert texts == {("notes", "ann"): "The giraffes are asleep", ("notes",): "Feed the giraffe"}, (
         server.told()
     )
+
+
+def test_the_server_keeps_checkpoints_in_our_saver_and_they_outlive_it(server: Server, folder: Path) -> None:
+    with get_sync_client(url=f"http://127.0.0.1:{server.port}", api_key=None) as client:
+        threads, runs = client.threads, client.runs
+        thread_id, other = (threads.create()["thread_id"] for _ in range(2))
+        runs.wait(thread_id, "notes", input={"note": "One giraffe"})
+        runs.wait(thread_id, "notes", input={"note": "Two giraffes"})
+        told = {"note": "Two giraffes", "found": ["One giraffe"]}
+        assert threads.get_state(thread_id)["values"] == told
+        history = len(threads.get_history(thread_id))
+        copied = threads.copy(thread_id)["thread_id"]  # type: ignore[func-returns-value, index]  # it does
+        assert len(threads.get_history(copied)) == history
+        # Which the server refuses with a checkpointer that cannot take a run's checkpoints away.
+        undone = runs.create(thread_id, "notes", input={"note": "Three"})["run_id"]
+        runs.cancel(thread_id, undone, wait=True, action="rollback")
+        assert threads.get_state(thread_id)["values"] == told
+        runs.wait(other, "notes", input={"note": "Gone"})
+        threads.delete(other)
+    server.stop()
+    with SqliteSaver(folder / "kept_threads.db") as kept:
+        latest = {
+            thread_id: found.checkpoint["channel_values"].get("note")
+            for thread_id in (thread_id, copied, other)
+            if (found := kept.get_tuple({"configurable": {"thread_id": thread_id}}))
+        }
+    assert latest == {thread_id: "Two giraffes", copied: "Two giraffes"}, server.told()

@@ -20,6 +20,8 @@ _context.set_forkserver_preload(
         "tests.faults.programs.children",
         "tests.faults.programs.files_children",
         "tests.faults.programs.postgres_children",
+        "tests.faults.programs.queue_children",
+        "tests.faults.programs.storage_children",
     ]
 )
 

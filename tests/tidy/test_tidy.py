@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -94,18 +95,20 @@ BANNED = {
     "logging.root": "use logging.getLogger(__name__)",
     "print": "use a logger",
     "time.sleep": "wait on an event with a timeout",
-    "uuid.uuid1": "take the id from outside",
-    "uuid.uuid4": "take the id from outside",
 }
 BANNED |= {
     f"logging.{level}": "use logging.getLogger(__name__)"
     for level in ("critical", "debug", "error", "exception", "info", "log", "warning")
 }
 WALL_CLOCK = {"time.time": "take a clock", "time.time_ns": "take a clock"}
+RANDOM_IDS = {"uuid.uuid1": "take the id from outside", "uuid.uuid4": "take the id from outside"}
+# Where each may be used: in the one module that hands it out.
+SOURCES = {"/clock.py": WALL_CLOCK, "/ids.py": RANDOM_IDS}
 
 
 def banned_call(file: File) -> Offences:
-    banned = BANNED if file.path.endswith("/clock.py") else BANNED | WALL_CLOCK
+    elsewhere = [names for source, names in SOURCES.items() if not file.path.endswith(source)]
+    banned = dict(ChainMap(BANNED, *elsewhere))
     for name, node in file.references:
         if name in banned:
             yield node.lineno, f"{name}: {banned[name]}"
@@ -196,6 +199,8 @@ MORE_BAD = [
     ("banned-call", "src/stateroom/a.py", "import time\ndef f(clock=time.time_ns): ...\n"),
     ("banned-call", "src/stateroom/clock.py", "import time\ntime.sleep(0)\n"),
     ("banned-call", "src/stateroom/a.py", "import uuid\nx = uuid.uuid4()\n"),
+    ("banned-call", "src/stateroom/clock.py", "import uuid\nx = uuid.uuid4()\n"),
+    ("banned-call", "src/stateroom/ids.py", "import time\nx = time.time()\n"),
     ("banned-call", "src/stateroom/a.py", "print('x')\n"),
     ("banned-call", "src/stateroom/a.py", "import logging\nlogging.warning('x')\n"),
     ("banned-call", "src/stateroom/a.py", "import logging\nlog = logging.getLogger()\n"),

@@ -11,6 +11,7 @@ from rich.logging import RichHandler
 
 from stateroom import __version__
 from stateroom.errors import StateroomError
+from stateroom.savers import PostgresSaver
 from stateroom.search.index_config import DistanceType, VectorType
 from stateroom.stores.postgres import migrate_postgres
 
@@ -49,9 +50,9 @@ def migrate(
     vector_type: Annotated[VectorType, typer.Option(help="How vectors are kept.")] = "vector",
     hnsw: Annotated[bool, typer.Option("--hnsw", help="Build an HNSW index over the vectors.")] = False,
 ) -> None:
-    """Create or migrate the tables of a PostgresStore, and build its indexes while others go on writing.
+    """Create or migrate the tables of PostgresStore and PostgresSaver; others may go on writing meanwhile.
 
-    Stores do the same on first use; this is for a deployment that wants it done before.
+    Both do the same on first use; this is for a deployment that wants it done before.
     """
     console = Console(stderr=True)
     log = logging.getLogger("stateroom")
@@ -68,6 +69,8 @@ def migrate(
                 vector_type=vector_type,
                 hnsw=hnsw,
             )
+            with PostgresSaver(uri, schema=schema) as saver:
+                saver.setup()
     except StateroomError as error:
         console.print(f"[red]{error.code}[/red]: {error}", highlight=False)
         raise typer.Exit(1) from error

@@ -11,11 +11,15 @@ __all__ = [
     "FILTER_CHOICES_MAX",
     "FILTER_CONDITIONS_MAX",
     "FILTER_DEPTH_MAX",
+    "ID_BYTES_MAX",
     "INTEGER_DIGITS_MAX",
     "KEY_BYTES_MAX",
     "LABEL_BYTES_MAX",
+    "METADATA_BYTES_MAX",
     "NAMESPACE_LABELS_MAX",
     "PAGE_NUMBER_MAX",
+    "RUN_BATCH_MAX",
+    "TEXT_BYTES_MAX",
     "TTL_MINUTES_MAX",
     "VALUE_BYTES_MAX",
     "VALUE_DEPTH_MAX",
@@ -51,6 +55,18 @@ FILTER_CONDITIONS_MAX: Final = 1000
 
 FILTER_CHOICES_MAX: Final = 10_000
 """Operands in one list that ``$in``, ``$nin`` or ``$contains`` is given."""
+
+ID_BYTES_MAX: Final = 255
+"""UTF-8 bytes of the id of a thread, run, assistant, cron or delivery."""
+
+TEXT_BYTES_MAX: Final = 64 * 1024
+"""UTF-8 bytes of a name, a description, an address or the like."""
+
+METADATA_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of the metadata of a thread, run, assistant or cron as JSON."""
+
+RUN_BATCH_MAX: Final = 100
+"""Runs that one call makes."""
 
 PAGE_NUMBER_MAX: Final = 2**63 - 1
 """The largest limit or offset, which is what databases can count to."""

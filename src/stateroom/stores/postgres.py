@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from stateroom.clock import Clock, system_clock
+from stateroom.drivers.postgres.arguments import check_pool, check_schema
 from stateroom.errors import Misconfigured
 from stateroom.model.ttl import parse_ttl_config
 from stateroom.search.embedding import make_embedder
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore", "migrate_postgres"]
 
 _SUPPORTS: Final = frozenset({"hnsw", "vector_type"})
-_SCHEMA: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
 
 class PostgresStore(Store):
@@ -58,8 +57,8 @@ class PostgresStore(Store):
     ) -> None:
         settings = parse_index_config(index, supports=_SUPPORTS)
         make_items = _driver()
-        _check_schema(schema)
-        _check_pool(uri, pool)
+        check_schema(schema)
+        check_pool(uri, pool)
         items = make_items(
             uri,
             settings,
@@ -128,7 +127,7 @@ def migrate_postgres(
         # Checked as a store's are; which embedder will make them is the store's to say.
         checked = parse_index_config({"text": False, "embed": "any", **vectors}, supports=_SUPPORTS)
         settings = replace(checked, embed=None)
-    _check_schema(schema)
+    check_schema(schema)
     items = _driver()(
         uri,
         settings,
@@ -152,29 +151,3 @@ def _driver() -> type[PostgresItems]:
             raise
         raise Misconfigured("PostgresStore needs psycopg: pip install 'stateroom[postgres]'") from None
     return PostgresItems
-
-
-def _check_schema(schema: object) -> None:
-    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
-        raise Misconfigured(
-            f"schema is {schema!r}; use at most 63 letters, digits, '_' and '-', not beginning with a digit",
-            field="schema",
-        )
-
-
-def _check_pool(uri: str | None, pool: object) -> None:
-    shared = pool is not None and not isinstance(pool, Mapping)
-    if shared and not hasattr(pool, "getconn"):
-        raise Misconfigured(
-            f"pool is {pool!r}; pass a psycopg_pool.ConnectionPool, or a mapping of its options", field="pool"
-        )
-    if shared and hasattr(pool, "__aenter__"):
-        raise Misconfigured(
-            "pool is an AsyncConnectionPool, whose connections belong to one event loop; pass a "
-            "ConnectionPool, which serves sync and async callers of any loop",
-            field="pool",
-        )
-    if shared and uri is not None:
-        raise Misconfigured("uri and a ConnectionPool name two databases; pass one of them", field="uri")
-    if not shared and uri is None:
-        raise Misconfigured("uri is missing: postgresql://user:password@host:5432/database", field="uri")

@@ -77,12 +77,15 @@ class Database:
         prepare: Callable[[Session], None],
         is_prepared: Callable[[Session], bool],
         forked: Callable[[], None],
+        migrates: bool = True,
     ) -> None:
         """``prepare`` is done once to the schema after migrations, unless ``is_prepared`` says that it is.
 
-        ``forked`` is called in a child process that was forked from this one.
+        ``forked`` is called in a child process that was forked from this one. ``migrates`` False is for who
+        needs none of our own tables.
         """
         self.schema = schema
+        self._migrates = migrates
         self._timing = timing
         self._own = not isinstance(pool, ConnectionPool)
         self._given = pool if isinstance(pool, ConnectionPool) else None
@@ -221,12 +224,16 @@ class Database:
             # A pooler stands between. It may hand out connections that hold, under the names that we use,
             # statements which others prepared.
             self._prepares = False
-        if applied(session) == versions().keys() and self._is_prepared(session):
+        if self._is_migrated(session) and self._is_prepared(session):
             return
         with self._connection_beside() as beside, alone(self._session(beside), self.schema):
-            migrate(session, self.schema)
+            if self._migrates:
+                migrate(session, self.schema)
             if not self._is_prepared(session):
                 self._prepare(session)
+
+    def _is_migrated(self, session: Session) -> bool:
+        return not self._migrates or applied(session) == versions().keys()
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:

@@ -122,6 +122,11 @@ class PostgresItems(Items):
         self._analyzed = ANALYZE_LEAST // ANALYZE_GROWTH
         self._threads = Threads(self._async_threads)
 
+    @property
+    def database(self) -> Database:
+        """The database, which a storage shares with its items."""
+        return self._db
+
     @override
     def open(self) -> None:
         self._db.open()

@@ -60,8 +60,11 @@ class Database:
         equip: Callable[[sqlite3.Connection], None],
         prepare: Callable[[sqlite3.Connection], None],
         forked: Callable[[], None],
+        migrates: bool = True,
     ) -> None:
         """``equip`` is done to every new connection, ``prepare`` once to the writer, after migrations.
+
+        Without ``migrates`` the file gets no tables of ours.
 
         ``forked`` is called in a child process that was forked from this one.
         """
@@ -70,6 +73,7 @@ class Database:
         self._equip = equip
         self._prepare = prepare
         self._forked = forked
+        self._migrates = migrates
         self._lock = threading.RLock()
         self._readers: list[sqlite3.Connection] = []
         self._reading: set[int] = set()
@@ -87,7 +91,8 @@ class Database:
                 if writer is None:
                     writer = self._connect()
                     try:
-                        migrate(writer)
+                        if self._migrates:
+                            migrate(writer)
                         self._prepare(writer)
                     except BaseException as error:
                         writer.close()

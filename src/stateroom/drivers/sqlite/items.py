@@ -111,6 +111,11 @@ class SqliteItems(Items):
         self._commits = Commits(lambda: self._db.lock, self._write, self._run, self._upkeep.note)
         self._threads = ThreadPoolExecutor(ASYNC_THREADS, thread_name_prefix="stateroom-sqlite")
 
+    @property
+    def database(self) -> Database:
+        """The file, which a storage shares with its items."""
+        return self._db
+
     @override
     def open(self) -> None:
         self._db.open()

@@ -1,0 +1,151 @@
+"""How runs are made, with what they do to the other runs of their threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from stateroom.contract.runs import NewRun
+from stateroom.contract.threads import NewThread
+from stateroom.drivers.sql.checkpoints import CheckpointTables
+from stateroom.drivers.sql.dialect import Session
+from stateroom.drivers.sql.documents import checked_id, maybe_state, metadata_bytes, object_of, state_bytes
+from stateroom.drivers.sql.run_moves import Stoppable, Topics, lock_thread, noted, stop
+from stateroom.drivers.sql.run_rows import SQL
+from stateroom.drivers.sql.thread_changes import insert_thread
+from stateroom.errors import Conflict, InvalidInput, NotFound, ThreadBusy, ThreadStatusMismatch
+from stateroom.model.limits import RUN_BATCH_MAX, TTL_MINUTES_MAX, check_limit
+from stateroom.model.run import CancelAction, Multitask, Run, RunStatus
+from stateroom.model.text import show
+from stateroom.model.thread import ThreadStatus
+
+__all__ = ["NewRow", "columns_of", "create_runs", "insert_runs"]
+
+DELAY_MAX: Final = TTL_MINUTES_MAX * 60 * 1_000_000
+"""The longest delay of a run, in microseconds."""
+
+
+def create_runs(
+    session: Session, checkpoints: CheckpointTables, new: Sequence[NewRun], topics: Topics
+) -> list[Run]:
+    """Make runs within a transaction, as ``Runs.create`` does; ``topics`` are to be sent after it."""
+    return insert_runs(session, checkpoints, columns_of(new), topics)
+
+
+class NewRow(NamedTuple):
+    """A new run, and its columns."""
+
+    new: NewRun
+    columns: Mapping[str, Any]
+
+
+def columns_of(new: Sequence[NewRun]) -> list[NewRow]:
+    """Check new runs and return what goes into their columns."""
+    check_limit(len(new), RUN_BATCH_MAX, "runs", field="runs")
+    return [NewRow(each, _columns(each)) for each in new]
+
+
+def insert_runs(
+    session: Session, checkpoints: CheckpointTables, rows: Sequence[NewRow], topics: Topics
+) -> list[Run]:
+    """Make runs whose columns are ready."""
+    statuses = _lock(session, [row.new for row in rows])
+    # Read once the threads are locked, so that who waited for another comes after him.
+    now = session.now()
+    runs = []
+    for new, columns in rows:
+        _check_status(new, statuses[new.thread_id])
+        _make_way(session, checkpoints, new, now, topics)
+        runs.append(_insert(session, columns, new.delay, now))
+    for thread_id in statuses:
+        noted(session.fetch(SQL["enqueue"], {"thread_id": thread_id}), topics)
+    return runs
+
+
+def _columns(new: NewRun) -> dict[str, Any]:
+    if not isinstance(new.delay, int) or isinstance(new.delay, bool) or new.delay < 0:
+        raise InvalidInput(f"delay is {show(new.delay)}; pass microseconds from 0", field="delay")
+    check_limit(new.delay, DELAY_MAX, "microseconds", field="delay")
+    return {
+        "run_id": checked_id(new.run_id, "run_id"),
+        "thread_id": checked_id(new.thread_id, "thread_id"),
+        "assistant_id": checked_id(new.assistant_id, "assistant_id"),
+        "assistant_version": new.assistant_version,
+        "multitask": Multitask(new.multitask),
+        "metadata": metadata_bytes(new.metadata),
+        "kwargs": state_bytes(new.kwargs, "kwargs"),
+        "private": None if new.private is None else state_bytes(new.private, "private"),
+    }
+
+
+def _lock(session: Session, new: Iterable[NewRun]) -> Mapping[str, ThreadStatus]:
+    """Lock the threads of new runs, making those that are to be made; return their statuses."""
+    made: dict[str, NewThread | None] = {}
+    for each in new:
+        made[each.thread_id] = made.get(each.thread_id) or each.new_thread
+    return {thread_id: _locked(session, thread_id, made[thread_id]) for thread_id in sorted(made)}
+
+
+def _locked(session: Session, thread_id: str, new_thread: NewThread | None) -> ThreadStatus:
+    status = lock_thread(session, thread_id)
+    if status is None and new_thread is not None:
+        insert_thread(session, new_thread._replace(thread_id=thread_id))
+        # Another may have made it meanwhile.
+        status = lock_thread(session, thread_id)
+    if status is None:
+        raise NotFound(f"thread {show(thread_id)} does not exist; create it first", field="thread_id")
+    return status
+
+
+def _check_status(new: NewRun, status: ThreadStatus) -> None:
+    wanted = new.if_thread_status
+    if wanted is not None and status not in wanted:
+        raise ThreadStatusMismatch(
+            f"thread {show(new.thread_id)} is {status}, and not {' or '.join(sorted(wanted)) or 'anything'}",
+            field="if_thread_status",
+        )
+
+
+def _make_way(session: Session, checkpoints: CheckpointTables, new: NewRun, now: int, topics: Topics) -> None:
+    """Do what a new run asks for to the active runs of its locked thread."""
+    active = {"thread_id": new.thread_id, "at": now}
+    if new.multitask is Multitask.ENQUEUE:
+        return
+    if new.multitask is Multitask.REJECT:
+        if session.fetch(SQL["is_active"], active):
+            raise ThreadBusy(
+                f"thread {show(new.thread_id)} has a run that waits or executes; wait for its end, or "
+                "choose another multitask strategy",
+                field="multitask",
+            )
+        return
+    rows = session.fetch(SQL["executing"], {"thread_id": new.thread_id}) + session.fetch(SQL["due"], active)
+    stop(session, checkpoints, [Stoppable.of(row) for row in rows], CancelAction(new.multitask), None, topics)
+
+
+def _insert(session: Session, row: Mapping[str, Any], delay: int, now: int) -> Run:
+    if not session.execute(SQL["insert"], {**row, "at": now, "available_at": now + delay}):
+        raise Conflict(f"run {show(row['run_id'])} exists already; pass another id", field="run_id")
+    return Run(
+        run_id=row["run_id"],
+        thread_id=row["thread_id"],
+        assistant_id=row["assistant_id"],
+        assistant_version=row["assistant_version"],
+        status=RunStatus.PENDING,
+        created_at=now,
+        updated_at=now,
+        available_at=now + delay,
+        started_at=None,
+        ended_at=None,
+        multitask=row["multitask"],
+        metadata=object_of(row["metadata"]),
+        kwargs=maybe_state(row["kwargs"]),
+        private=None,
+        attempt=0,
+        fence=0,
+        lease_owner=None,
+        lease_until=None,
+        cancel=None,
+        cancel_reason=None,
+        error=None,
+    )

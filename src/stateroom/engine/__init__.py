@@ -1,0 +1,1 @@
+"""Running graphs, and keeping what they leave within bounds."""
