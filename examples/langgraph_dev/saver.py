@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from stateroom.savers import SqliteSaver
+from stateroom import SqliteSaver
 
 
 @asynccontextmanager

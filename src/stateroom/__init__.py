@@ -3,6 +3,7 @@
 from stateroom.clock import Clock, ManualClock, system_clock
 from stateroom.contract.items import Capability
 from stateroom.model.item import KeyEntry
+from stateroom.savers import PostgresSaver, SqliteSaver
 from stateroom.stores.aegis import AegisStore
 from stateroom.stores.base import Store
 from stateroom.stores.foreign import from_base_store
@@ -26,10 +27,12 @@ __all__ = [
     "KeyEntry",
     "ListItemKeys",
     "ManualClock",
+    "PostgresSaver",
     "PostgresStore",
     "PutItem",
     "SearchItem",
     "SearchItems",
+    "SqliteSaver",
     "SqliteStore",
     "Store",
     "__version__",

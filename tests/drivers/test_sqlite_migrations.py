@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -57,12 +58,14 @@ VALUES: dict[str, dict[str, Any]] = {
 
 def downgrade(path: Path) -> None:
     """Make a file what the first release has left behind."""
+    resources = re.findall(r"create table (\w+)", versions()[3])
     with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("".join(f"drop table {name};" for name in resources))
         connection.executescript(
             "drop index stateroom_item_path;"
             "alter table stateroom_item drop column file_size;"
             "alter table stateroom_item drop column file_modified_at;"
-            "delete from stateroom_migration where version = 2;"
+            "delete from stateroom_migration where version > 1;"
         )
 
 

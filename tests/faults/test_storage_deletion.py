@@ -38,7 +38,7 @@ from tests.storage.working import Worker, asking
 T = TypeVar("T")
 
 HOUR = 3_600_000_000
-SMALL = 2
+SMALL = 4
 """Rows that one transaction of a deletion erases in these tests, so that there are many."""
 
 TABLES = 12

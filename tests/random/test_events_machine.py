@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import psycopg
 import pytest
@@ -20,7 +20,7 @@ from stateroom.contract.events import EventLimits
 from stateroom.contract.runs import Settlement
 from stateroom.drivers.memory.events import MemoryEvents
 from stateroom.drivers.postgres.storage import PostgresStorage
-from stateroom.drivers.sql.storage import SqlStorage
+from stateroom.drivers.sql.storage import MakesEvents, SqlStorage
 from stateroom.drivers.sqlite.storage import SqliteStorage
 from stateroom.errors import Fenced
 from stateroom.model.frame import Frame, FramePage, NewFrame
@@ -224,9 +224,13 @@ class SqlMachine(EventsMachine):
 class SqliteMachine(SqlMachine):
     """Streams in SQLite, in memory: the file has the same code."""
 
+    makes_events: ClassVar[MakesEvents | None] = None
+
     @override
     def open(self) -> SqlStorage:
-        storage = SqliteStorage(":memory:", NONE, clock=self.clock, limits=LIMITS)
+        storage = SqliteStorage(
+            ":memory:", NONE, clock=self.clock, limits=LIMITS, events=type(self).makes_events
+        )
         storage.open()
         return storage
 
@@ -234,11 +238,7 @@ class SqliteMachine(SqlMachine):
 class MemoryMachine(SqliteMachine):
     """Streams in this process."""
 
-    @override
-    def open(self) -> SqlStorage:
-        storage = super().open()
-        vars(storage)["_events"] = MemoryEvents(storage.runs, storage.signals, LIMITS)
-        return storage
+    makes_events: ClassVar[MakesEvents | None] = MemoryEvents
 
 
 class PostgresMachine(SqlMachine):

@@ -22,10 +22,10 @@ class TestCrons(CronSuite):
     def new_storage(self, any_storage: OpensStorage) -> OpensStorage:
         return any_storage
 
-    def test_nothing_is_left_of_a_cron_that_was_deleted(self, storage: Storage) -> None:
-        assert isinstance(storage, SqlStorage)
-        make_cron(storage, metadata={"n": 1, "m": {"x": 2}})
-        assert rows(storage, "cron", "cron_term") == [1, 3]
-        storage.crons.update("c", CronChange(metadata={"n": 2}))
-        storage.crons.delete("c")
-        assert rows(storage, "cron", "cron_term") == [0, 0]
+    def test_nothing_is_left_of_a_cron_that_was_deleted(self, stocked: Storage) -> None:
+        assert isinstance(stocked, SqlStorage)
+        make_cron(stocked, metadata={"n": 1, "m": {"x": 2}})
+        assert rows(stocked, "cron", "cron_term") == [1, 3]
+        stocked.crons.update("c", CronChange(metadata={"n": 2}))
+        stocked.crons.delete("c")
+        assert rows(stocked, "cron", "cron_term") == [0, 0]

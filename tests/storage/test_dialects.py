@@ -196,7 +196,7 @@ def test_a_name_that_occurs_twice_is_one_parameter(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\n    "])
-@pytest.mark.parametrize("lock", ["{lock}", "{lock skipping}", "{share}", "{share skipping}"])
+@pytest.mark.parametrize("lock", ["{lock}", "{lock skipping}", "{share}", "{share skipping}", "{exists}"])
 def test_locks_may_stand_anywhere_at_the_end(opened: Opened, lock: str, space: str) -> None:
     opened.execute(PUT, frame())
     sql = "select seq from stateroom.frame where run_id = :run_id limit 1" + space + lock  # noqa: S608
@@ -479,7 +479,13 @@ def test_a_write_that_another_was_in_the_way_of_is_done_again(opened: Opened) ->
 
 @only_postgres
 @pytest.mark.parametrize(
-    ("lock", "seen"), [(" {lock}", (False, False)), (" {share}", (False, True)), ("", (True, True))]
+    ("lock", "seen"),
+    [
+        (" {lock}", (False, False)),
+        (" {share}", (False, True)),
+        (" {exists}", (True, True)),
+        ("", (True, True)),
+    ],
 )
 def test_locks_keep_others_away(opened: Opened, lock: str, seen: tuple[bool, bool]) -> None:
     for seq in (1, 2):

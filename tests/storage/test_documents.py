@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from stateroom.drivers.sql.documents import (
-    DURATION_MAX,
     checked_duration,
     checked_id,
     checked_text,
@@ -23,7 +22,7 @@ from stateroom.drivers.sql.documents import (
     state_bytes,
 )
 from stateroom.errors import InvalidInput, InvalidValue, LimitExceeded
-from stateroom.model.limits import METADATA_BYTES_MAX
+from stateroom.model.limits import DURATION_MAX, METADATA_BYTES_MAX
 from stateroom.testing.storage_harness import check_id, check_refused, check_text
 
 

@@ -403,7 +403,10 @@ def test_a_sweep_frees_long_streams_in_steps(
     assert rows(storage) == ([("r", 11, 10, 0)], [])
 
 
-def test_a_sweep_takes_streams_along_whose_runs_are_gone(storage: SqlStorage, clock: ManualClock) -> None:
+def test_a_sweep_takes_streams_along_whose_runs_are_gone(
+    storage: SqlStorage, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "FREED_AT_ONCE", 1)
     for run_id in ("a", "b", "c", "d"):
         clock.advance(seconds=1)
         attempt = stream(storage, run_id)
@@ -419,6 +422,16 @@ def test_a_sweep_takes_streams_along_whose_runs_are_gone(storage: SqlStorage, cl
     assert storage.events.sweep(limit=1) == 1
     assert storage.events.sweep() == 2
     assert rows(storage) == ([("b", 1, 2, 2)], [("b", 1, 2, 2)])
+
+
+def test_a_sweep_keeps_to_its_limit_whatever_it_frees(storage: SqlStorage, streams: SqlEvents) -> None:
+    streams.limits = EventLimits(retained_runs=0)
+    for run_id in ("a", "b"):
+        attempt = stream(storage, run_id)
+        streams.append(attempt, new("a"))
+        settle(storage, attempt)
+    storage.dialect.write(lambda session: session.execute("delete from stateroom.run where run_id = 'b'"))
+    assert [streams.sweep(limit=1) for _ in range(3)] == [1, 1, 0]
 
 
 def test_a_thread_that_is_being_deleted_has_no_streams(storage: SqlStorage) -> None:

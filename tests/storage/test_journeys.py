@@ -279,12 +279,15 @@ def test_A12_a_node_that_blocks_longer_than_the_lease_is_not_executed_twice(
     assert run is not None
 
     def renew() -> None:
-        for _ in range(20):
-            tick.acquire()
-            assert storage.runs.renew([run.lease], lease=LEASE)[0].alive
-            assert storage.runs.reap(max_attempts=3) == []
-            assert other.take() is None
-            renewed.release()
+        try:
+            for _ in range(20):
+                tick.acquire()
+                assert storage.runs.renew([run.lease], lease=LEASE)[0].alive
+                assert storage.runs.reap(max_attempts=3) == []
+                assert other.take() is None
+                renewed.release()
+        finally:
+            renewed.release(20)
 
     with ThreadPoolExecutor(1) as thread:
         renewing = thread.submit(renew)

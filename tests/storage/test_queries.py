@@ -27,8 +27,10 @@ LIST = re.compile(r"\{each (?:bigint )?:(\w+)\}")
 
 
 def statements(topic: str) -> Mapping[str, str]:
-    """Return a topic's statements as they are run."""
-    return RUNS if topic == "runs" else queries(topic)
+    """Return a topic's statements as they are run, for one of the statuses that a run may have."""
+    if topic != "runs":
+        return queries(topic)
+    return {name: sql.replace("{one}", "'pending'") for name, sql in RUNS.items()}
 
 
 @cache
@@ -64,14 +66,20 @@ def used_by(tree: ast.Module) -> set[str]:
 
 def texts(tree: ast.Module) -> Iterator[str]:
     """Yield as patterns the texts in a module, in which anything may stand for what is filled in."""
+    words = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield re.escape(node.value)
-        elif isinstance(node, ast.JoinedStr):
+            words.append(re.escape(node.value))
+        elif isinstance(node, ast.JoinedStr) and any(isinstance(part, ast.Constant) for part in node.values):
             yield "".join(
                 re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w*"
                 for part in node.values
             )
+    yield from words
+    if any(isinstance(node, ast.Subscript) and isinstance(node.slice, ast.BinOp) for node in ast.walk(tree)):
+        # Some names are two of the texts, one after the other.
+        either = "|".join(word for word in set(words) if re.fullmatch(r"\w+", word))
+        yield f"({either})({either})"
 
 
 def called(tree: ast.Module) -> Iterator[str]:

@@ -12,7 +12,7 @@ from stateroom.contract.runs import RunQuery, Settlement
 from stateroom.drivers.sql.dialect import Session
 from stateroom.drivers.sql.runs import SqlRuns
 from stateroom.drivers.sql.storage import SqlStorage
-from stateroom.errors import Fenced
+from stateroom.errors import Fenced, Unavailable
 from stateroom.model.run import CancelAction, Multitask, Run, RunStatus
 from stateroom.model.thread import ThreadStatus
 from stateroom.testing.storage_harness import LEASE, OpensStorage, make_thread, new_run
@@ -33,12 +33,15 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.is_down = False
 
     def set_up(self) -> None:
         """Do nothing."""
 
     def erase(self, session: Session, thread_id: str, limit: int) -> bool:  # noqa: ARG002
         """Have nothing."""
+        if self.is_down:
+            raise Unavailable("down")
         return True
 
     def copy(self, session: Session, thread_id: str, new_id: str) -> None:
@@ -127,6 +130,15 @@ def test_what_a_former_attempt_left_goes_with_a_pending_run(marked: Marked, way:
         marked.make("new", multitask=Multitask.ROLLBACK)
     # The other was never executed, and has left nothing.
     assert marked.recorder.calls == [("mark", ("t", None)), ("roll_back", ("t", "tried", MARK))]
+
+
+def test_a_run_has_ended_also_when_its_thread_is_erased_later(marked: Marked) -> None:
+    marked.make("r")
+    marked.recorder.is_down = True
+    ending = Settlement(RunStatus.SUCCESS, ThreadStatus.IDLE, delete_thread=True)
+    assert marked.runs.settle(marked.claim().lease, ending).status is RunStatus.SUCCESS
+    assert marked.storage.threads.get("t") is None
+    assert marked.storage.threads.resume_deletions() == 1
 
 
 def settled(marked: Marked, run: Run) -> None:

@@ -36,12 +36,14 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 CLAIMING = [
     "README.md",
+    "docs/checkpoints.md",
     "docs/files.md",
     "docs/migrating.md",
     "docs/postgres.md",
     "docs/quickstart.md",
     "docs/search.md",
     "docs/settings.md",
+    "docs/storage.md",
     "docs/ttl.md",
 ]
 SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")

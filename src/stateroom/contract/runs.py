@@ -177,7 +177,7 @@ class Runs(ABC):
         """Hand a run back as pending, to be claimed at once, before others of its thread; answer it.
 
         ``Fenced`` as for ``settle``. The attempt does not count. The thread becomes idle, or interrupted if
-        it has interrupts.
+        it has interrupts. A run that its worker was asked to cancel becomes interrupted instead.
         """
 
     @abstractmethod

@@ -8,6 +8,7 @@ from stateroom.errors import LimitExceeded
 
 __all__ = [
     "BATCH_OPERATIONS_MAX",
+    "DURATION_MAX",
     "FILTER_CHOICES_MAX",
     "FILTER_CONDITIONS_MAX",
     "FILTER_DEPTH_MAX",
@@ -73,6 +74,9 @@ PAGE_NUMBER_MAX: Final = 2**63 - 1
 
 TTL_MINUTES_MAX: Final = 1000 * 365 * 24 * 60
 """The longest time to live: a thousand years, so that every expiry is a date that can be written."""
+
+DURATION_MAX: Final = TTL_MINUTES_MAX * 60 * 1_000_000
+"""Microseconds of a lease, a delay or the like, so that it can be added to any time."""
 
 
 def check_limit(seen: int, limit: int, unit: str, *, field: str) -> None:

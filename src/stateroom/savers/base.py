@@ -93,8 +93,12 @@ class Saver(AsyncTwins):
         """Save a checkpoint as the child of the one that ``config`` names, and return its own config."""
         thread_id, ns, parent_id = key_of(config)
         key = Key(thread_id, ns, checkpoint["id"])
+        guard = self._guard(config, thread_id)
+        if isinstance(guard, Attempt):
+            # By which a roll-back finds what the run has left, whatever its config says.
+            metadata = {**metadata, "run_id": guard.run_id}
         stored = self._packed(key, parent_id, checkpoint, metadata_bytes(config, metadata), new_versions)
-        self._save(self._guard(config, thread_id), stored)
+        self._save(guard, stored)
         return config_of(key)
 
     @override

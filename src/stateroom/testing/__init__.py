@@ -1,4 +1,4 @@
-"""The conformance suite with which a store proves that it means what every Stateroom store means."""
+"""The conformance suites with which a store, a storage or a saver proves that it means what ours mean."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 try:
     from stateroom.testing.harness import Memory, Opened, Opens
     from stateroom.testing.needs import needs
+    from stateroom.testing.savers import ManagedSaverSuite, SaverSuite
+    from stateroom.testing.storage import StorageSuite
     from stateroom.testing.suite import StoreSuite
 except ModuleNotFoundError as error:
     if error.name not in ("hypothesis", "pytest", "pytest_asyncio"):
@@ -18,7 +20,17 @@ except ModuleNotFoundError as error:
         f'stateroom.testing needs {error.name}: pip install "stateroom[testing]"', name=error.name
     ) from None
 
-__all__ = ["FilesSuite", "Memory", "Opened", "Opens", "StoreSuite", "needs"]
+__all__ = [
+    "FilesSuite",
+    "ManagedSaverSuite",
+    "Memory",
+    "Opened",
+    "Opens",
+    "SaverSuite",
+    "StorageSuite",
+    "StoreSuite",
+    "needs",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -167,6 +167,7 @@ class Ledger:
             fact.may_be_gone |= kind == "delete_run"
             if kind == "release":
                 fact.may_have.add("pending")
+                self.claims[about["run"]] -= 1
         if kind == "delete_thread" or about.get("delete_thread"):
             self._sweep(about["thread"], "delete")
         if kind == "cancel":

@@ -56,8 +56,8 @@ class _Stream:
             self.gone += 1
 
     def clear(self) -> None:
-        """Drop every frame, and remember that they were there."""
-        self.gone, self.bytes = self.last, 0
+        """Drop every frame for good, and remember that they were there."""
+        self.gone = self.last
         self.frames.clear()
 
 

@@ -22,7 +22,10 @@ T = TypeVar("T")
 _NOW: Final = "coalesce(%(now)s::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)"
 
 _EACH = re.compile(r"\{each (bigint )?:(\w+)\}")
-_LOCK = re.compile(r"\{(lock|share)( skipping)?\}")
+_LOCK = re.compile(r"\{(lock|share|exists)( skipping)?\}")
+
+# No key ever changes, so that whom a row's mere existence concerns is not locked out by who changes it.
+_LOCKS: Final = {"lock": "for no key update", "share": "for share", "exists": "for key share"}
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
 
@@ -90,5 +93,4 @@ def _spelled(sql: str) -> str:
 
 
 def _locking(match: re.Match[str]) -> str:
-    kind = "for update" if match[1] == "lock" else "for share"
-    return f"{kind} skip locked" if match[2] else kind
+    return _LOCKS[match[1]] + (" skip locked" if match[2] else "")

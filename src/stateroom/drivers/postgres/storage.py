@@ -14,7 +14,7 @@ from stateroom.contract.storage import StorageCapability
 from stateroom.drivers.postgres.checkpoints import PostgresCheckpoints
 from stateroom.drivers.postgres.dialect import PostgresDialect
 from stateroom.drivers.postgres.items import PostgresItems
-from stateroom.drivers.sql.storage import SqlStorage
+from stateroom.drivers.sql.storage import MakesEvents, SqlStorage
 from stateroom.search.index_config import IndexSettings
 
 __all__ = ["PostgresStorage"]
@@ -34,6 +34,7 @@ class PostgresStorage(SqlStorage):
         pool: ConnectionPool[Any] | Mapping[str, Any] | None = None,
         prepares: bool = True,
         limits: EventLimits | None = None,
+        events: MakesEvents | None = None,
     ) -> None:
         self._items = PostgresItems(
             uri,
@@ -46,7 +47,7 @@ class PostgresStorage(SqlStorage):
         )
         self.capabilities = frozenset(StorageCapability)
         dialect = PostgresDialect(self._items.database)
-        super().__init__(dialect, PostgresCheckpoints(self._items.database), limits or EventLimits())
+        super().__init__(dialect, PostgresCheckpoints(self._items.database), limits, events)
 
     @property
     @override

@@ -157,12 +157,13 @@ class SqlAssistants(Assistants):
         named = {"assistant_id": checked_id(assistant_id, "assistant_id")}
 
         def work(session: Session) -> bool:
-            if not session.fetch(_SQL["lock"], named):
+            # First: who makes a cron of it has waited, or is waited for, when its crons are looked up.
+            if not session.execute(_SQL["delete"], named):
                 return False
             crons = {"crons": [each for (each,) in session.fetch(_SQL["crons"], named)]}
             for statement in ("delete_cron_terms", "delete_crons"):
                 session.execute(_SQL[statement], crons)
-            for statement in ("delete_versions", "delete_terms", "delete"):
+            for statement in ("delete_versions", "delete_terms"):
                 session.execute(_SQL[statement], named)
             return True
 

@@ -6,8 +6,8 @@ Portable SQL is Postgres's for the schema ``stateroom``, with these spellings:
 - ``{each :names}`` is a table with one column ``value`` of a list of texts, ``{each bigint :terms}`` one of
   numbers.
 - ``{lock}`` at a query's end locks its rows until the transaction ends; ``{share}`` only keeps others from
-  changing them; ``{lock skipping}`` and ``{share skipping}`` pass over rows that are locked. SQLite has one
-  writer at a time, so that these say nothing there.
+  changing or locking them, ``{exists}`` from removing them; ``{lock skipping}`` and ``{share skipping}`` pass
+  over rows that are locked. SQLite has one writer at a time, so that these say nothing there.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from stateroom.errors import InvalidInput, InvalidValue
 from stateroom.model.json_values import decode_value, encode_value
 from stateroom.model.limits import (
+    DURATION_MAX,
     ID_BYTES_MAX,
     METADATA_BYTES_MAX,
     TEXT_BYTES_MAX,
-    TTL_MINUTES_MAX,
     check_limit,
 )
 from stateroom.model.state import decode_state, encode_state
@@ -27,9 +27,6 @@ __all__ = [
     "object_of",
     "state_bytes",
 ]
-
-DURATION_MAX: Final = TTL_MINUTES_MAX * 60 * 1_000_000
-"""The longest duration in microseconds, so that it can be added to any time."""
 
 
 def metadata_bytes(metadata: Mapping[str, Any], field: str = "metadata") -> bytes:

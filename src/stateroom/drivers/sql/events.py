@@ -67,10 +67,12 @@ class SqlEvents(Events):
 
     def _to_free(self, session: Session, limit: int) -> list[str]:
         """Return runs whose frames may go: those beyond the latest, then those that are no longer there."""
-        boundary = session.fetch(_SQL["boundary"], {"retained": self.limits.retained_runs})
+        latest = {"retained": self.limits.retained_runs}
+        boundary = session.fetch(_SQL["boundary"], latest, planned=True)
         updated_at, run_id = boundary[0] if boundary else (-1, "")
         place = {"updated_at": updated_at, "run_id": run_id, "limit": limit}
-        rows = session.fetch(_SQL["beyond"], place) + session.fetch(_SQL["orphans"], place)
+        rows = session.fetch(_SQL["beyond"], place, planned=True)
+        rows += session.fetch(_SQL["orphans"], place, planned=True)
         return [run_id for (run_id,) in rows[:limit]]
 
     def _free(self, run_id: str) -> bool:

@@ -25,7 +25,7 @@ def mark_of(places: Iterable[Place]) -> bytes:
 def marked(mark: bytes | None) -> list[Place]:
     """Return the places that ``mark_of`` wrote down; none if there is no mark."""
     return [
-        (ns, checkpoint_id, [Write(*write[:-1], b64decode(write[-1])) for write in writes])
+        (ns, checkpoint_id, [Write._make([*write[:-1], b64decode(write[-1])]) for write in writes])
         for ns, checkpoint_id, writes in (orjson.loads(mark) if mark else ())
     ]
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from stateroom.contract.runs import NewRun
 from stateroom.contract.threads import NewThread
 from stateroom.drivers.sql.checkpoints import CheckpointTables
 from stateroom.drivers.sql.dialect import Session
-from stateroom.drivers.sql.documents import checked_id, maybe_state, metadata_bytes, object_of, state_bytes
+from stateroom.drivers.sql.documents import (
+    checked_duration,
+    checked_id,
+    maybe_state,
+    metadata_bytes,
+    object_of,
+    state_bytes,
+)
 from stateroom.drivers.sql.run_moves import Stoppable, Topics, lock_thread, noted, stop
 from stateroom.drivers.sql.run_rows import SQL
 from stateroom.drivers.sql.thread_changes import insert_thread
-from stateroom.errors import Conflict, InvalidInput, NotFound, ThreadBusy, ThreadStatusMismatch
-from stateroom.model.limits import RUN_BATCH_MAX, TTL_MINUTES_MAX, check_limit
+from stateroom.errors import Conflict, NotFound, ThreadBusy, ThreadStatusMismatch
+from stateroom.model.limits import RUN_BATCH_MAX, check_limit
 from stateroom.model.run import CancelAction, Multitask, Run, RunStatus
 from stateroom.model.text import show
 from stateroom.model.thread import ThreadStatus
 
 __all__ = ["NewRow", "columns_of", "create_runs", "insert_runs"]
-
-DELAY_MAX: Final = TTL_MINUTES_MAX * 60 * 1_000_000
-"""The longest delay of a run, in microseconds."""
 
 
 def create_runs(
@@ -63,9 +67,7 @@ def insert_runs(
 
 
 def _columns(new: NewRun) -> dict[str, Any]:
-    if not isinstance(new.delay, int) or isinstance(new.delay, bool) or new.delay < 0:
-        raise InvalidInput(f"delay is {show(new.delay)}; pass microseconds from 0", field="delay")
-    check_limit(new.delay, DELAY_MAX, "microseconds", field="delay")
+    checked_duration(new.delay, "delay")
     return {
         "run_id": checked_id(new.run_id, "run_id"),
         "thread_id": checked_id(new.thread_id, "thread_id"),
@@ -88,9 +90,9 @@ def _lock(session: Session, new: Iterable[NewRun]) -> Mapping[str, ThreadStatus]
 
 def _locked(session: Session, thread_id: str, new_thread: NewThread | None) -> ThreadStatus:
     status = lock_thread(session, thread_id)
-    if status is None and new_thread is not None:
+    while status is None and new_thread is not None:
         insert_thread(session, new_thread._replace(thread_id=thread_id))
-        # Another may have made it meanwhile.
+        # Another may have made it meanwhile, and even deleted it again.
         status = lock_thread(session, thread_id)
     if status is None:
         raise NotFound(f"thread {show(thread_id)} does not exist; create it first", field="thread_id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from typing_extensions import override
@@ -12,7 +13,7 @@ from stateroom.drivers.sql import queue_leases, run_ending, run_reading
 from stateroom.drivers.sql.checkpoints import CheckpointTables
 from stateroom.drivers.sql.deletions import Deletions
 from stateroom.drivers.sql.dialect import Dialect, Session
-from stateroom.drivers.sql.documents import checked_id, checked_text
+from stateroom.drivers.sql.documents import checked_duration, checked_id, checked_text
 from stateroom.drivers.sql.run_creation import columns_of, insert_runs
 from stateroom.drivers.sql.run_moves import (
     QUEUE,
@@ -26,8 +27,7 @@ from stateroom.drivers.sql.run_moves import (
 )
 from stateroom.drivers.sql.run_rows import SQL, run_of
 from stateroom.drivers.sql.signals import Signals
-from stateroom.errors import Conflict, InvalidInput
-from stateroom.model.limits import check_limit
+from stateroom.errors import Conflict, Unavailable
 from stateroom.model.page import check_page
 from stateroom.model.paging import Page
 from stateroom.model.run import Attempt, CancelAction, Run, RunStatus
@@ -38,9 +38,6 @@ __all__ = ["SqlRuns"]
 T = TypeVar("T")
 
 _STOPPABLE: Final = (RunStatus.PENDING, RunStatus.RUNNING)
-
-LEASE_MAX: Final = 365 * 24 * 60 * 60 * 1_000_000
-"""The longest lease, in microseconds: a year."""
 
 
 class SqlRuns(Runs):
@@ -97,13 +94,13 @@ class SqlRuns(Runs):
 
     @override
     def claim(self, owner: str, *, lease: int, limit: int = 1) -> list[Run]:
-        who, until = checked_id(owner, "owner"), _checked_lease(lease)
+        who, until = checked_id(owner, "owner"), checked_duration(lease, "lease", least=1)
         most, _ = check_page(limit, 0)
         return self._dialect.write(lambda session: queue_leases.claim(session, who, until, most))
 
     @override
     def renew(self, attempts: Sequence[Attempt], *, lease: int) -> list[Renewal]:
-        until = _checked_lease(lease)
+        until = checked_duration(lease, "lease", least=1)
         if not attempts:
             return []
         return self._dialect.write(lambda session: queue_leases.renew(session, attempts, until), repeats=True)
@@ -127,7 +124,10 @@ class SqlRuns(Runs):
             lambda session, topics: run_ending.settle(session, self._checkpoints, attempt, ending, topics)
         )
         if settlement.delete_thread:
-            self._deletions.finish(run.thread_id)
+            # The run has ended and the thread is gone; what cannot be erased now is erased by
+            # ``resume_deletions``.
+            with suppress(Unavailable):
+                self._deletions.finish(run.thread_id)
         return run
 
     @override
@@ -184,10 +184,3 @@ class SqlRuns(Runs):
         result, topics = self._deletions.write(noting)
         self._signals.send_all(sorted(topics))
         return result
-
-
-def _checked_lease(lease: int) -> int:
-    if not isinstance(lease, int) or isinstance(lease, bool) or lease < 1:
-        raise InvalidInput(f"lease is {show(lease)}; pass microseconds from 1", field="lease")
-    check_limit(lease, LEASE_MAX, "microseconds", field="lease")
-    return lease

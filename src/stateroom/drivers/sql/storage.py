@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from typing_extensions import override
 
-from stateroom.contract.events import EventLimits
+from stateroom.contract.events import EventLimits, Events
+from stateroom.contract.runs import Runs
 from stateroom.contract.storage import Storage
 from stateroom.drivers.sql.assistants import SqlAssistants
 from stateroom.drivers.sql.checkpoints import CheckpointTables
@@ -17,13 +21,23 @@ from stateroom.drivers.sql.runs import SqlRuns
 from stateroom.drivers.sql.signals import Signals
 from stateroom.drivers.sql.threads import SqlThreads
 
-__all__ = ["SqlStorage"]
+__all__ = ["MakesEvents", "SqlStorage"]
+
+MakesEvents: TypeAlias = Callable[[Runs, Signals, EventLimits], Events]
+"""Makes what keeps frames, given whose they are, by what runs tell of their ends, and how much to keep."""
 
 
 class SqlStorage(Storage):
     """Repositories that are written once, over a ``Dialect``."""
 
-    def __init__(self, dialect: Dialect, checkpoints: CheckpointTables, limits: EventLimits) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        checkpoints: CheckpointTables,
+        limits: EventLimits | None,
+        events: MakesEvents | None,
+    ) -> None:
+        """``events`` makes the keeper of frames, None: they are kept in the database, with all else."""
         self.dialect = dialect
         self.checkpoints = checkpoints
         self.signals = Signals()
@@ -33,7 +47,8 @@ class SqlStorage(Storage):
         self._crons = SqlCrons(dialect, self.signals, checkpoints)
         self._idempotency = SqlIdempotency(dialect)
         self._deliveries = SqlDeliveries(dialect)
-        self._events = SqlEvents(dialect, self.signals, limits)
+        keep = events or (lambda _, signals, limits: SqlEvents(dialect, signals, limits))
+        self._events: Events = keep(self._runs, self.signals, limits or EventLimits())
 
     @property
     @override
@@ -67,7 +82,7 @@ class SqlStorage(Storage):
 
     @property
     @override
-    def events(self) -> SqlEvents:
+    def events(self) -> Events:
         return self._events
 
     @override

@@ -20,15 +20,19 @@ __all__ = ["SqliteDialect"]
 T = TypeVar("T")
 
 _EACH = re.compile(r"\{each (?:bigint )?:(\w+)\}")
-_LOCK = re.compile(r"\s*\{(?:lock|share)(?: skipping)?\}")
+_LOCK = re.compile(r"\s*\{(?:lock|share|exists)(?: skipping)?\}")
 
 
 class SqliteDialect(Dialect):
     """The repositories' side of a ``Database``, on whose one writer they take turns with the items."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, *, require: Callable[[], None] = lambda: None
+    ) -> None:
+        """``require`` is called before each piece of work, and raises what forbids it."""
         self._database = database
         self._clock = clock
+        self._require = require
 
     @override
     def read(self, work: Callable[[Session], T]) -> T:
@@ -49,6 +53,7 @@ class SqliteDialect(Dialect):
         return self._database.write(lambda connection: self._done(connection, work))
 
     def _done(self, connection: sqlite3.Connection, work: Callable[[Session], T]) -> T:
+        self._require()
         # The items read texts as bytes, over the same connections.
         before, connection.text_factory = connection.text_factory, str
         try:

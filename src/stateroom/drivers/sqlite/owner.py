@@ -65,6 +65,15 @@ class Owner:
             _owned.add(place)
             _owners.add(self)
 
+    def require(self) -> None:
+        """Raise Misconfigured unless this process is the owner, as when the storage has not been opened."""
+        if self._file is None and self._path != MEMORY:
+            raise Misconfigured(
+                f"path: {self._path!r} has not been opened as a storage by this process; open it first, "
+                "and after a fork in the child anew",
+                field="path",
+            )
+
     def release(self) -> None:
         """Let others become the owner; doing so again changes nothing.
 

@@ -7,7 +7,7 @@ from typing_extensions import override
 from stateroom.clock import Clock, system_clock
 from stateroom.contract.events import EventLimits
 from stateroom.contract.storage import StorageCapability
-from stateroom.drivers.sql.storage import SqlStorage
+from stateroom.drivers.sql.storage import MakesEvents, SqlStorage
 from stateroom.drivers.sqlite.checkpoints import SqliteCheckpoints
 from stateroom.drivers.sqlite.database import MEMORY
 from stateroom.drivers.sqlite.dialect import SqliteDialect
@@ -35,13 +35,14 @@ class SqliteStorage(SqlStorage):
         clock: Clock = system_clock,
         synchronous: str = "NORMAL",
         limits: EventLimits | None = None,
+        events: MakesEvents | None = None,
     ) -> None:
         self._items = SqliteItems(path, settings, index_keys=index_keys, clock=clock, synchronous=synchronous)
         self._owner = Owner(path)
         in_memory = path == MEMORY
         self.capabilities = frozenset() if in_memory else frozenset({StorageCapability.DURABLE})
-        dialect = SqliteDialect(self._items.database, clock)
-        super().__init__(dialect, SqliteCheckpoints(self._items.database), limits or EventLimits())
+        dialect = SqliteDialect(self._items.database, clock, require=self._owner.require)
+        super().__init__(dialect, SqliteCheckpoints(self._items.database), limits, events)
 
     @property
     @override

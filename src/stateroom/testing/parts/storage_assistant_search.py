@@ -44,7 +44,7 @@ def read_through(storage: Storage, query: AssistantQuery | None = None, **option
 class AssistantSearchSuite(StorageHarness):
     """``search`` answers pages of what fits, ``count`` how many there are."""
 
-    def test_the_newest_come_first_ten_of_them(self, storage: Storage, clock: ManualClock) -> None:
+    def test_the_newest_assistants_come_first_ten_of_them(self, storage: Storage, clock: ManualClock) -> None:
         for name in "abcdefghijkl":
             make_assistant(storage, name)
             clock.advance(seconds=1)
@@ -78,7 +78,7 @@ class AssistantSearchSuite(StorageHarness):
         active = storage.assistants.activate("a", 1)
         check(active, gone=AssistantQuery("h", "two", {"n": 2}))
 
-    def test_what_fits_fits_each_condition(self, storage: Storage) -> None:
+    def test_assistants_that_fit_fit_each_condition(self, storage: Storage) -> None:
         make_assistant(storage, "a", graph_id="g", name="n", metadata={"x": 1, "o": "me"})
         make_assistant(storage, "b", graph_id="g", name="m", metadata={"x": 1, "o": "you"})
         make_assistant(storage, "c", graph_id="h", name="n", metadata={"x": 2, "o": "me"})
@@ -102,7 +102,7 @@ class AssistantSearchSuite(StorageHarness):
             assert ids(storage, query) == found, query
             assert storage.assistants.count(query) == len(found), query
 
-    def test_metadata_is_compared_by_containment(self, storage: Storage) -> None:
+    def test_metadata_of_assistants_is_compared_by_containment(self, storage: Storage) -> None:
         make_assistant(storage, metadata={"a": {"b": [1, {"c": None, "d": True}]}, "t": "x"})
         for wanted, fits in (
             ({"a": {}}, True),
@@ -119,7 +119,7 @@ class AssistantSearchSuite(StorageHarness):
             query = AssistantQuery(metadata=wanted)
             assert storage.assistants.count(query) == len(ids(storage, query)) == int(fits), wanted
 
-    def test_each_sort_has_two_directions_and_ties_are_sorted_by_id(
+    def test_each_sort_of_assistants_has_two_directions_and_ties_are_sorted_by_id(
         self, storage: Storage, clock: ManualClock
     ) -> None:
         for name, fields in {
@@ -146,7 +146,9 @@ class AssistantSearchSuite(StorageHarness):
 
     @pytest.mark.parametrize("field", ASSISTANT_SORTS)
     @pytest.mark.parametrize("descending", [True, False])
-    def test_pages_follow_each_other(self, storage: Storage, field: str, descending: bool) -> None:
+    def test_pages_of_assistants_follow_each_other(
+        self, storage: Storage, field: str, descending: bool
+    ) -> None:
         for name in "hbgafced":
             make_assistant(storage, name, graph_id=name if name < "d" else "z", metadata={"n": 1})
         sort = Sort(field, descending)
@@ -161,7 +163,7 @@ class AssistantSearchSuite(StorageHarness):
         assert ids(storage, sort=sort, limit=2, offset=7) == everything[7:]
         assert ids(storage, sort=sort, limit=2, offset=8) == ids(storage, sort=sort, limit=0) == ""
 
-    def test_rows_that_stay_are_on_exactly_one_page_whatever_comes_and_goes(
+    def test_assistants_that_stay_are_on_exactly_one_page_whatever_comes_and_goes(
         self, storage: Storage, clock: ManualClock
     ) -> None:
         for name in "abcdefgh":
@@ -176,7 +178,7 @@ class AssistantSearchSuite(StorageHarness):
         assert "".join(each.assistant_id for each in second.rows) == "edc"
         assert ids(storage, after=second.next) == "a"
 
-    def test_count_goes_no_further_than_it_is_told(self, storage: Storage) -> None:
+    def test_count_of_assistants_goes_no_further_than_it_is_told(self, storage: Storage) -> None:
         assert storage.assistants.count(AssistantQuery()) == 0
         for name in "abcde":
             make_assistant(storage, name, metadata={"n": [1, 2]})
@@ -186,7 +188,7 @@ class AssistantSearchSuite(StorageHarness):
                 *(5, 0, 3, 5, 5)
             ]
 
-    def test_what_is_no_page_is_refused(self, storage: Storage) -> None:
+    def test_what_is_no_page_of_assistants_is_refused(self, storage: Storage) -> None:
         search = partial(storage.assistants.search, AssistantQuery())
         make_assistant(storage, "a")
         make_assistant(storage, "b")
@@ -203,7 +205,7 @@ class AssistantSearchSuite(StorageHarness):
             count = partial(storage.assistants.count, AssistantQuery(), at_most=wrong)
             check_refused(InvalidPage, "at_most", count)
 
-    def test_conditions_that_cannot_be_are_refused(self, storage: Storage) -> None:
+    def test_conditions_on_assistants_that_cannot_be_are_refused(self, storage: Storage) -> None:
         wrong: list[tuple[str, AssistantQuery]] = [
             ("graph_id", AssistantQuery(graph_id="a\0b")),
             ("graph_id", AssistantQuery(graph_id="")),

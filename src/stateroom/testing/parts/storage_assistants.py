@@ -75,7 +75,7 @@ class AssistantSuite(AssistantSearchSuite):
         assert make_assistant(storage) == Assistant("a", "g", "g", 1, clock(), clock(), None, {}, {}, {})
         assert make_assistant(storage, "b", name="").name == ""
 
-    def test_an_id_that_is_taken_is_a_conflict(self, storage: Storage) -> None:
+    def test_an_assistants_id_that_is_taken_is_a_conflict(self, storage: Storage) -> None:
         made = make_assistant(storage)
         again: dict[str, Any] = {"graph_id": "other", "metadata": {"n": 1}}
         check_refused(Conflict, "assistant_id", lambda: make_assistant(storage, **again))
@@ -83,7 +83,7 @@ class AssistantSuite(AssistantSearchSuite):
         assert storage.assistants.versions("a") == [made]
         assert storage.assistants.count(AssistantQuery(metadata={"n": 1})) == 0
 
-    def test_an_id_that_is_taken_is_answered_unchanged(self, storage: Storage) -> None:
+    def test_an_assistants_id_that_is_taken_is_answered_unchanged(self, storage: Storage) -> None:
         make_assistant(storage)
         updated = update(storage, name="later")
         new = NewAssistant("a", "other", metadata={"n": 1})
@@ -92,7 +92,7 @@ class AssistantSuite(AssistantSearchSuite):
         made = storage.assistants.create(new._replace(assistant_id="b"), if_exists="do_nothing")
         assert (made.assistant_id, made.graph_id, made.version) == ("b", "other", 1)
 
-    def test_of_several_who_create_one_id_one_makes_it(self, storage: Storage) -> None:
+    def test_of_several_who_create_one_assistant_one_makes_it(self, storage: Storage) -> None:
         outcomes = together(CALLERS, lambda number: make_assistant(storage, name=str(number)))
         made = [each for each in outcomes if isinstance(each, Assistant)]
         assert made == [read(storage)]
@@ -182,7 +182,7 @@ class AssistantSuite(AssistantSearchSuite):
         assert storage.assistants.activate("a", 2) == second
         assert storage.assistants.activate("a", 2) == second
 
-    def test_what_does_not_exist_is_not_found(self, storage: Storage) -> None:
+    def test_an_assistant_or_version_that_does_not_exist_is_not_found(self, storage: Storage) -> None:
         check_refused(NotFound, "assistant_id", lambda: update(storage))
         check_refused(NotFound, "assistant_id", lambda: storage.assistants.activate("a", 1))
         make_assistant(storage)
@@ -289,7 +289,7 @@ class AssistantSuite(AssistantSearchSuite):
         together(CALLERS, act)
         assert storage.crons.count(CronQuery()) == 0
 
-    def test_ids_and_texts_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
+    def test_ids_and_texts_of_assistants_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
         assistants = storage.assistants
         new, change = NewAssistant("n", "g"), AssistantChange()
 
@@ -317,7 +317,9 @@ class AssistantSuite(AssistantSearchSuite):
         assert update(storage, name=LONG[::-1]).name == LONG[::-1]
 
     @pytest.mark.parametrize("field", ["config", "context", "metadata"])
-    def test_documents_that_are_too_large_are_refused(self, storage: Storage, field: str) -> None:
+    def test_documents_of_assistants_that_are_too_large_are_refused(
+        self, storage: Storage, field: str
+    ) -> None:
         most: dict[str, Any] = {field: metadata_of(METADATA_BYTES_MAX)}
         more: dict[str, Any] = {field: metadata_of(METADATA_BYTES_MAX + 1)}
         made = make_assistant(storage, **most)
@@ -327,13 +329,13 @@ class AssistantSuite(AssistantSearchSuite):
         assert read(storage) == made
         assert storage.assistants.get("b") is None
 
-    def test_metadata_that_grow_too_large_are_refused(self, storage: Storage) -> None:
+    def test_metadata_of_assistants_that_grow_too_large_are_refused(self, storage: Storage) -> None:
         make_assistant(storage, metadata=metadata_of(METADATA_BYTES_MAX))
         check_refused(LimitExceeded, "metadata", lambda: update(storage, metadata={"y": 1}))
         assert read(storage).version == 1
 
     @pytest.mark.parametrize("field", ["config", "context", "metadata"])
-    def test_documents_that_are_no_json_are_refused(self, storage: Storage, field: str) -> None:
+    def test_documents_of_assistants_that_are_no_json_are_refused(self, storage: Storage, field: str) -> None:
         make_assistant(storage)
         wrong: list[tuple[dict[Any, Any], str]] = [
             ({"x": object()}, f"{field}.x"),
@@ -348,12 +350,14 @@ class AssistantSuite(AssistantSearchSuite):
         assert storage.assistants.count(AssistantQuery()) == 1
         assert read(storage).version == 1
 
-    def test_if_exists_is_one_of_two(self, storage: Storage) -> None:
+    def test_an_assistants_if_exists_is_one_of_two(self, storage: Storage) -> None:
         wrong: Any = "replace"
         new = NewAssistant("a", "g")
         check_refused(InvalidInput, "if_exists", lambda: storage.assistants.create(new, if_exists=wrong))
 
     @pytest.mark.parametrize("field", ["limit", "offset"])
     @pytest.mark.parametrize("wrong", [-1, "1", None, True])
-    def test_pages_that_are_none_are_refused(self, storage: Storage, field: str, wrong: Any) -> None:
+    def test_pages_of_versions_that_are_none_are_refused(
+        self, storage: Storage, field: str, wrong: Any
+    ) -> None:
         check_refused(InvalidInput, field, lambda: storage.assistants.versions("a", **{field: wrong}))

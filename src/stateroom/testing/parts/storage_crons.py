@@ -34,9 +34,9 @@ PAYLOAD = {"input": {"text": "NUL \0 and half a \ud83d"}, "n": 10**30}
 class CronSuite(CronFiringSuite):
     """Crons are made, changed and removed, and fired as ``CronFiringSuite`` says."""
 
-    def test_create_answers_a_cron_as_it_is_kept(self, storage: Storage, clock: ManualClock) -> None:
+    def test_create_answers_a_cron_as_it_is_kept(self, stocked: Storage, clock: ManualClock) -> None:
         now = clock()
-        made = storage.crons.create(
+        made = stocked.crons.create(
             NewCron(
                 "c",
                 "a",
@@ -72,51 +72,51 @@ class CronSuite(CronFiringSuite):
             created_at=now,
             updated_at=now,
         )
-        assert read(storage) == made
-        assert storage.crons.get("other") is None
+        assert read(stocked) == made
+        assert stocked.crons.get("other") is None
 
-    def test_a_cron_may_lack_what_it_need_not_have(self, storage: Storage, clock: ManualClock) -> None:
+    def test_a_cron_may_lack_what_it_need_not_have(self, stocked: Storage, clock: ManualClock) -> None:
         now = clock()
-        made = storage.crons.create(NewCron("c", "a", "* * * * *", {}, None))
+        made = stocked.crons.create(NewCron("c", "a", "* * * * *", {}, None))
         assert made == Cron(
             *("c", "a", None, "* * * * *", None, True, {}, {}, Completion.DELETE, None, None),
             *(None, None, 0, None, now, now),
         )
-        assert read(storage) == made
+        assert read(stocked) == made
 
-    def test_what_is_private_is_answered_by_due_alone(self, storage: Storage, clock: ManualClock) -> None:
+    def test_what_is_private_is_answered_by_due_alone(self, stocked: Storage, clock: ManualClock) -> None:
         private = {"token": "secret", "more": "\0"}
-        made = make_cron(storage, private=private, next_run_at=clock())
-        (answered,) = storage.crons.due()
+        made = make_cron(stocked, private=private, next_run_at=clock())
+        (answered,) = stocked.crons.due()
         assert answered.private == private
-        (found,) = storage.crons.search(CronQuery()).rows
-        shown = [made, read(storage), found, update(storage, schedule="1 * * * *")]
+        (found,) = stocked.crons.search(CronQuery()).rows
+        shown = [made, read(stocked), found, update(stocked, schedule="1 * * * *")]
         assert [each.private for each in shown] == [None] * 4
-        (answered,) = storage.crons.due()
+        (answered,) = stocked.crons.due()
         assert answered.private == private
 
-    def test_an_id_that_is_taken_is_a_conflict(self, storage: Storage) -> None:
-        made = make_cron(storage)
+    def test_a_crons_id_that_is_taken_is_a_conflict(self, stocked: Storage) -> None:
+        made = make_cron(stocked)
         check_refused(
-            Conflict, "cron_id", partial(make_cron, storage, schedule="1 1 1 1 1", metadata={"n": 1})
+            Conflict, "cron_id", partial(make_cron, stocked, schedule="1 1 1 1 1", metadata={"n": 1})
         )
-        assert read(storage) == made
-        assert storage.crons.count(CronQuery(metadata={"n": 1})) == 0
+        assert read(stocked) == made
+        assert stocked.crons.count(CronQuery(metadata={"n": 1})) == 0
 
-    def test_of_several_who_create_one_id_one_makes_it(self, storage: Storage) -> None:
-        outcomes = together(CALLERS, lambda number: make_cron(storage, schedule=str(number)))
+    def test_of_several_who_create_one_cron_one_makes_it(self, stocked: Storage) -> None:
+        outcomes = together(CALLERS, lambda number: make_cron(stocked, schedule=str(number)))
         made = [each for each in outcomes if isinstance(each, Cron)]
-        assert made == [read(storage)]
+        assert made == [read(stocked)]
         assert [type(each) for each in outcomes if not isinstance(each, Cron)] == [Conflict] * 19
 
-    def test_what_a_cron_names_must_exist(self, storage: Storage) -> None:
-        check_refused(NotFound, "assistant_id", partial(make_cron, storage, assistant_id="gone"))
-        check_refused(NotFound, "thread_id", partial(make_cron, storage, thread_id="gone"))
-        assert storage.crons.get("c") is None
+    def test_what_a_cron_names_must_exist(self, stocked: Storage) -> None:
+        check_refused(NotFound, "assistant_id", partial(make_cron, stocked, assistant_id="gone"))
+        check_refused(NotFound, "thread_id", partial(make_cron, stocked, thread_id="gone"))
+        assert stocked.crons.get("c") is None
 
-    def test_update_changes_what_it_mentions(self, storage: Storage, clock: ManualClock) -> None:
+    def test_update_changes_what_it_mentions(self, stocked: Storage, clock: ManualClock) -> None:
         made = make_cron(
-            storage,
+            stocked,
             timezone="Europe/Berlin",
             payload={"n": 1},
             metadata={"a": {"x": 1}, "b": 1},
@@ -141,86 +141,100 @@ class CronSuite(CronFiringSuite):
         expected = {field: getattr(made, field) for field in CronChange._fields}
         for number, change in enumerate(changes, 1):
             clock.advance(seconds=1)
-            changed = update(storage, **change)
+            changed = update(stocked, **change)
             expected |= change
             if "metadata" in change:
                 expected["metadata"] = {"a": {"y": 2}, "b": 1, "c": None}
             assert {field: getattr(changed, field) for field in CronChange._fields} == expected
             assert (changed.created_at, changed.updated_at) == (made.created_at, clock())
             assert changed.occurrence == number
-            assert read(storage) == changed
-        assert storage.crons.count(CronQuery(metadata={"a": {"x": 1}})) == 0
-        assert storage.crons.count(CronQuery(metadata={"a": {"y": 2}, "b": 1})) == 1
+            assert read(stocked) == changed
+        assert stocked.crons.count(CronQuery(metadata={"a": {"x": 1}})) == 0
+        assert stocked.crons.count(CronQuery(metadata={"a": {"y": 2}, "b": 1})) == 1
 
-    def test_update_clears_the_error(self, storage: Storage) -> None:
-        make_cron(storage)
-        assert fail(storage)
-        assert read(storage).error == "bad"
-        changed = update(storage)
+    def test_update_clears_the_error(self, stocked: Storage) -> None:
+        make_cron(stocked)
+        assert fail(stocked)
+        assert read(stocked).error == "bad"
+        changed = update(stocked)
         assert (changed.error, changed.occurrence) == (None, 2)
 
-    def test_updates_at_one_moment_are_all_made(self, storage: Storage) -> None:
-        make_cron(storage)
-        outcomes = together(CALLERS, lambda number: update(storage, metadata={str(number): number}))
+    def test_updates_at_one_moment_are_all_made(self, stocked: Storage) -> None:
+        make_cron(stocked)
+        outcomes = together(CALLERS, lambda number: update(stocked, metadata={str(number): number}))
         occurrences = [each.occurrence for each in outcomes if isinstance(each, Cron)]
         assert sorted(occurrences) == list(range(1, CALLERS + 1))
-        assert read(storage).metadata == {str(number): number for number in range(CALLERS)}
+        assert read(stocked).metadata == {str(number): number for number in range(CALLERS)}
 
-    def test_what_does_not_exist_is_not_found(self, storage: Storage) -> None:
-        check_refused(NotFound, "cron_id", partial(update, storage))
-        assert not storage.crons.delete("c")
-        assert not fail(storage)
+    def test_a_cron_that_does_not_exist_is_not_found(self, stocked: Storage) -> None:
+        check_refused(NotFound, "cron_id", partial(update, stocked))
+        assert not stocked.crons.delete("c")
+        assert not fail(stocked)
 
-    def test_delete_removes_a_cron_and_leaves_its_runs(self, storage: Storage) -> None:
-        cron = make_cron(storage, metadata={"n": 1}, thread_id="t")
-        other = make_cron(storage, "other", metadata={"n": 1})
-        run = fire(storage, cron, new_run("r", "t"))
+    def test_delete_removes_a_cron_and_leaves_its_runs(self, stocked: Storage) -> None:
+        cron = make_cron(stocked, metadata={"n": 1}, thread_id="t")
+        other = make_cron(stocked, "other", metadata={"n": 1})
+        run = fire(stocked, cron, new_run("r", "t"))
         assert run is not None
-        assert storage.crons.delete("c")
-        assert storage.crons.get("c") is None
-        assert storage.crons.search(CronQuery(metadata={"n": 1})).rows == [other]
-        assert not storage.crons.delete("c")
-        assert storage.runs.get("r") == run
+        assert stocked.crons.delete("c")
+        assert stocked.crons.get("c") is None
+        assert stocked.crons.search(CronQuery(metadata={"n": 1})).rows == [other]
+        assert not stocked.crons.delete("c")
+        assert stocked.runs.get("r") == run
         # Nothing of the former one is left.
-        assert make_cron(storage).occurrence == 0
-        assert storage.crons.count(CronQuery(metadata={"n": 1})) == 1
+        assert make_cron(stocked).occurrence == 0
+        assert stocked.crons.count(CronQuery(metadata={"n": 1})) == 1
 
-    def test_a_cron_goes_with_its_thread(self, storage: Storage) -> None:
-        make_cron(storage, thread_id="t", metadata={"n": 1})
-        make_cron(storage, "other", metadata={"n": 1})
-        storage.threads.delete("t")
-        assert storage.crons.get("c") is None
-        assert storage.crons.count(CronQuery(metadata={"n": 1})) == 1
+    def test_a_cron_goes_with_its_thread(self, stocked: Storage) -> None:
+        make_cron(stocked, thread_id="t", metadata={"n": 1})
+        make_cron(stocked, "other", metadata={"n": 1})
+        stocked.threads.delete("t")
+        assert stocked.crons.get("c") is None
+        assert stocked.crons.count(CronQuery(metadata={"n": 1})) == 1
 
-    def test_ids_and_texts_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
-        crons, new = storage.crons, new_cron()
+    def test_a_cron_that_is_made_while_its_thread_goes_is_not_left_behind(self, stocked: Storage) -> None:
+        for number in range(10):
+            make_thread(stocked, str(number))
+
+        def act(number: int) -> object:
+            thread = str(number // 2)
+            return (
+                stocked.threads.delete(thread) if number % 2 else make_cron(stocked, thread, thread_id=thread)
+            )
+
+        outcomes = together(CALLERS, act)
+        assert {type(each) for each in outcomes} <= {bool, Cron, NotFound}
+        assert stocked.crons.count(CronQuery()) == 0
+
+    def test_ids_and_texts_of_crons_that_cannot_be_kept_are_refused(self, stocked: Storage) -> None:
+        crons, new = stocked.crons, new_cron()
 
         def create(**fields: Any) -> None:
             crons.create(new._replace(**fields))
             crons.delete(fields.get("cron_id", "c"))
 
         long = "i" * 255
-        storage.assistants.create(NewAssistant(long, "g"))
-        make_thread(storage, long)
+        stocked.assistants.create(NewAssistant(long, "g"))
+        make_thread(stocked, long)
         check_id("cron_id", lambda text: create(cron_id=text))
         check_id("assistant_id", lambda text: create(assistant_id=text))
         check_id("thread_id", lambda text: create(thread_id=text), optional=True)
         check_text("schedule", lambda text: create(schedule=text))
         check_text("timezone", lambda text: create(timezone=text))
         check_text("user_id", lambda text: create(user_id=text))
-        make_cron(storage, long)
-        check_text("schedule", lambda text: update(storage, long, schedule=text))
-        check_text("timezone", lambda text: update(storage, long, timezone=text))
+        make_cron(stocked, long)
+        check_text("schedule", lambda text: update(stocked, long, schedule=text))
+        check_text("timezone", lambda text: update(stocked, long, timezone=text))
         check_id("cron_id", crons.get)
-        check_id("cron_id", lambda text: update(storage, text))
+        check_id("cron_id", lambda text: update(stocked, text))
         check_id("cron_id", lambda text: crons.fire(text, 0, next_run_at=None, run=None))
-        check_id("cron_id", lambda text: fail(storage, text))
-        check_text("error", lambda text: fail(storage, long, read(storage, long).occurrence, text))
+        check_id("cron_id", lambda text: fail(stocked, text))
+        check_text("error", lambda text: fail(stocked, long, read(stocked, long).occurrence, text))
         check_id("cron_id", crons.delete)
 
-    def test_what_is_no_time_or_no_choice_is_refused(self, storage: Storage) -> None:
-        make_cron(storage)
-        before = read(storage)
+    def test_what_is_no_time_or_no_choice_is_refused(self, stocked: Storage) -> None:
+        make_cron(stocked)
+        before = read(stocked)
         wrong: list[tuple[str, Any]] = [
             *((field, "soon") for field in ("next_run_at", "end_at", "enabled", "on_run_completed")),
             *((field, None) for field in ("enabled", "on_run_completed")),
@@ -229,30 +243,30 @@ class CronSuite(CronFiringSuite):
         ]
         for field, value in wrong:
             given: dict[str, Any] = {field: value}
-            check_refused(InvalidInput, field, partial(make_cron, storage, "other", **given))
-            check_refused(InvalidInput, field, partial(update, storage, **given))
+            check_refused(InvalidInput, field, partial(make_cron, stocked, "other", **given))
+            check_refused(InvalidInput, field, partial(update, stocked, **given))
         for each in ("soon", 2**63):
             moment: Any = each
             check_refused(
-                InvalidInput, "next_run_at", partial(fire, storage, before, None, next_run_at=moment)
+                InvalidInput, "next_run_at", partial(fire, stocked, before, None, next_run_at=moment)
             )
             check_refused(
-                InvalidInput, "next_run_at", partial(storage.crons.fail, "c", 0, "", next_run_at=moment)
+                InvalidInput, "next_run_at", partial(stocked.crons.fail, "c", 0, "", next_run_at=moment)
             )
-        assert read(storage) == before
-        assert storage.crons.get("other") is None
+        assert read(stocked) == before
+        assert stocked.crons.get("other") is None
 
-    def test_metadata_that_are_too_large_are_refused(self, storage: Storage) -> None:
+    def test_metadata_that_are_too_large_are_refused(self, stocked: Storage) -> None:
         most = {"x": "i" * (METADATA_BYTES_MAX - len('{"x":""}'))}
         more = {"x": most["x"] + "i"}
-        check_refused(LimitExceeded, "metadata", partial(make_cron, storage, metadata=more))
-        made = make_cron(storage, metadata=most)
+        check_refused(LimitExceeded, "metadata", partial(make_cron, stocked, metadata=more))
+        made = make_cron(stocked, metadata=most)
         assert made.metadata == most
-        check_refused(LimitExceeded, "metadata", partial(update, storage, metadata=more))
-        check_refused(LimitExceeded, "metadata", partial(update, storage, metadata={"y": 1}))
-        check_refused(InvalidInput, "metadata.y", partial(update, storage, metadata={"y": object()}))
-        assert read(storage) == made
+        check_refused(LimitExceeded, "metadata", partial(update, stocked, metadata=more))
+        check_refused(LimitExceeded, "metadata", partial(update, stocked, metadata={"y": 1}))
+        check_refused(InvalidInput, "metadata.y", partial(update, stocked, metadata={"y": object()}))
+        assert read(stocked) == made
 
     @pytest.mark.parametrize("limit", [-1, "1", None, True])
-    def test_limits_that_are_none_are_refused(self, storage: Storage, limit: Any) -> None:
-        check_refused(InvalidInput, "limit", partial(storage.crons.due, limit=limit))
+    def test_limits_of_due_that_are_none_are_refused(self, stocked: Storage, limit: Any) -> None:
+        check_refused(InvalidInput, "limit", partial(stocked.crons.due, limit=limit))

@@ -90,7 +90,9 @@ class DeliveriesSuite(StorageHarness):
         assert storage.deliveries.get("new") is None
         assert read(storage).run_id == "r"
 
-    def test_a_claim_takes_what_is_due_for_its_lease(self, storage: Storage, clock: ManualClock) -> None:
+    def test_a_claim_of_deliveries_takes_what_is_due_for_its_lease(
+        self, storage: Storage, clock: ManualClock
+    ) -> None:
         made = clock()
         deliver(storage, hook())
         clock.advance(seconds=1)
@@ -102,7 +104,7 @@ class DeliveriesSuite(StorageHarness):
         assert read(storage) == taken
         assert storage.deliveries.next_due_at() == clock() + LEASE
 
-    def test_a_claim_takes_at_most_so_many_the_longest_due_first(
+    def test_a_claim_of_deliveries_takes_at_most_so_many_the_longest_due_first(
         self, storage: Storage, clock: ManualClock
     ) -> None:
         for name in "cab":
@@ -114,7 +116,7 @@ class DeliveriesSuite(StorageHarness):
         assert claimed(storage) == ["b", "d", "e"]
         assert claimed(storage) == []
 
-    def test_a_claim_takes_twenty_unless_told_otherwise(self, storage: Storage) -> None:
+    def test_a_claim_of_deliveries_takes_twenty_unless_told_otherwise(self, storage: Storage) -> None:
         deliver(storage, *(hook(f"{number:02}") for number in range(23)))
         assert claimed(storage) == [f"{number:02}" for number in range(20)]
         assert claimed(storage) == ["20", "21", "22"]
@@ -263,7 +265,7 @@ class DeliveriesSuite(StorageHarness):
         storage.deliveries.succeed("b", attempts=1)
         assert storage.deliveries.next_due_at() == now + 7 * SECOND
 
-    def test_sweep_removes_what_is_done_and_was_last_changed_before(
+    def test_sweep_removes_deliveries_that_are_done_and_was_last_changed_before(
         self, storage: Storage, clock: ManualClock
     ) -> None:
         deliver(storage, *map(hook, ("delivered", "dead", "waiting", "z-delivering", "z-pending")))
@@ -277,7 +279,7 @@ class DeliveriesSuite(StorageHarness):
             *("waiting", "z-delivering", "z-pending")
         }
 
-    def test_sweep_removes_at_most_so_many_the_oldest_first(
+    def test_sweep_removes_at_most_so_many_deliveries_the_oldest_first(
         self, storage: Storage, clock: ManualClock
     ) -> None:
         deliver(storage, *(hook(name) for name in "abcde"))
@@ -290,7 +292,7 @@ class DeliveriesSuite(StorageHarness):
         assert [each.delivery_id for each in storage.deliveries.of_run("r")] == ["e", "d", "c"]
         assert storage.deliveries.sweep(before=clock()) == 3
 
-    def test_ids_and_texts_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
+    def test_ids_and_texts_of_deliveries_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
         deliveries = storage.deliveries
         check_id("delivery_id", deliveries.get)
         check_id("run_id", deliveries.of_run)
@@ -321,7 +323,9 @@ class DeliveriesSuite(StorageHarness):
         assert [each.url for each in storage.deliveries.of_run("r")] == ["u" * 64 * 1024]
 
     @pytest.mark.parametrize("wrong", [-1, "1", True, 1.5])
-    def test_limits_and_durations_that_are_none_are_refused(self, storage: Storage, wrong: Any) -> None:
+    def test_limits_and_durations_of_deliveries_that_are_none_are_refused(
+        self, storage: Storage, wrong: Any
+    ) -> None:
         deliveries = storage.deliveries
         check_refused(InvalidInput, "limit", partial(deliveries.claim, lease=LEASE, limit=wrong))
         check_refused(InvalidInput, "limit", partial(deliveries.sweep, before=0, limit=wrong))

@@ -150,13 +150,16 @@ class EventsKeptSuite(StorageHarness):
             clock.advance(seconds=1)
             end(storage, run_id)
         storage.runs.release(pending)
+        clock.advance(seconds=1)
+        # Whoever has not ended is none of the latest, and takes no place among them.
+        assert storage.events.append(running, new("c")) == 3
         assert storage.events.sweep() == 2
         assert kept(storage, ["running", "pending", "r1", "r2", "r3"]) == ["running", "pending", "r3"]
         # A run without frames is none of the latest.
         settle(storage, silent)
         assert storage.events.sweep() == 0
         clock.advance(seconds=1)
-        assert storage.events.append(running, new("c")) == 3
+        assert storage.events.append(running, new("d")) == 4
         settle(storage, running)
         assert storage.events.sweep() == 1
         assert kept(storage, ["running", "pending", "r3"]) == ["running", "pending"]

@@ -229,7 +229,7 @@ class IdempotencySuite(StorageHarness):
         assert storage.idempotency.sweep() == 0
         assert claim(storage, "third").claim_id == "second"
 
-    def test_ids_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
+    def test_ids_of_records_that_cannot_be_kept_are_refused(self, storage: Storage) -> None:
         idempotency = storage.idempotency
         check_id("scope", lambda scope: claim(storage, scope=scope))
         check_id("key", lambda key: claim(storage, key=key))
@@ -247,7 +247,9 @@ class IdempotencySuite(StorageHarness):
         check_id("key", lambda key: idempotency.get("s", key))
 
     @pytest.mark.parametrize("wrong", [-1, "1", True, 1.5])
-    def test_limits_and_durations_that_are_none_are_refused(self, storage: Storage, wrong: Any) -> None:
+    def test_limits_and_durations_of_records_that_are_none_are_refused(
+        self, storage: Storage, wrong: Any
+    ) -> None:
         check_refused(InvalidInput, "limit", partial(storage.idempotency.sweep, wrong))
         for call in (claim, record):
             check_refused(InvalidInput, "lifetime", partial(call, storage, lifetime=wrong))

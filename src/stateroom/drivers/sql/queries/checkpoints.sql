@@ -3,4 +3,4 @@ select 1 from stateroom.run
 where run_id = :run_id and thread_id = :thread_id and status = 'running' and fence = :fence {share};
 
 -- name: thread
-select 1 from stateroom.thread where thread_id = :thread_id {share};
+select 1 from stateroom.thread where thread_id = :thread_id {exists};

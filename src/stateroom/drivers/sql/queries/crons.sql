@@ -1,9 +1,9 @@
 -- name: thread
 -- Who deletes it waits, and then removes the cron too.
-select 1 from stateroom.thread where thread_id = :thread_id {share};
+select 1 from stateroom.thread where thread_id = :thread_id {exists};
 
 -- name: assistant
-select 1 from stateroom.assistant where assistant_id = :assistant_id {share};
+select 1 from stateroom.assistant where assistant_id = :assistant_id {exists};
 
 -- name: insert
 insert into stateroom.cron (

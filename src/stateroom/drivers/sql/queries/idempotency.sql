@@ -24,10 +24,10 @@ select thread_id from stateroom.run where run_id = :run_id;
 
 -- name: thread
 -- Shared with others who note answers; who deletes the thread waits, and then removes the record too.
-select 1 from stateroom.thread where thread_id = :thread_id {share};
+select 1 from stateroom.thread where thread_id = :thread_id {exists};
 
 -- name: run
-select 1 from stateroom.run where run_id = :run_id {share};
+select 1 from stateroom.run where run_id = :run_id {exists};
 
 -- name: record
 update stateroom.idempotency set

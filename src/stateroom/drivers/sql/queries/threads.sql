@@ -44,7 +44,7 @@ select term from stateroom.thread_term where id = :thread_id;
 
 -- name: original
 -- Shared, so that what is copied is of one moment.
-select metadata, config from stateroom.thread where thread_id = :thread_id {share};
+select metadata, config from stateroom.thread where thread_id = :thread_id {exists};
 
 -- name: interrupts
 select interrupts from stateroom.thread_state where thread_id = :thread_id;
