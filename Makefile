@@ -25,7 +25,7 @@ demo: $(READY) ## Remember a few things, find them again
 	@$(BIN)/python examples/remember.py $(ARGS)
 
 test: $(READY) $(LANGGRAPH_DEV)/.ready ## Run every test
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(READY) ## Check format, lint, types, layers and the project's own rules, under 30 s
 	@$(BIN)/ruff format --check --quiet $(CODE) || { echo "Run 'make format'."; exit 1; }

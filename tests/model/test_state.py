@@ -86,7 +86,7 @@ def test_dates_are_texts() -> None:
     assert decode_state(encode_state({"at": moment}, field="values")) == {"at": "2026-01-02T00:00:00+00:00"}
 
 
-@pytest.mark.parametrize("value", [object(), b"bytes", {"a": {1, 2}}, [object()], 1j, {(1, 2): 3}], ids=repr)
+@pytest.mark.parametrize("value", [object(), b"bytes", {"a": {1, 2}}, [object()], 1j, {(1, 2): 3}])
 def test_what_is_no_json_is_refused_by_its_field(value: Any) -> None:
     with pytest.raises(InvalidValue) as caught:
         encode_state(value, field="values")

@@ -1,4 +1,4 @@
-"""A storage in a file is used by its owner alone: not before it is opened, nor after, nor if that was refused."""
+"""A storage in a file is used by its owner alone, and by nobody before it is opened or after it is closed."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from stateroom.clock import system_clock
 from stateroom.drivers.sql.checkpoint_rows import Key, Query, Stored
 from stateroom.drivers.sql.dialect import Session
 from stateroom.drivers.sqlite.checkpoints import SqliteCheckpoints
-from stateroom.drivers.sqlite.database import Database
+from stateroom.drivers.sqlite.database import Database, Synchronous
 from stateroom.drivers.sqlite.dialect import SqliteDialect
-from stateroom.errors import InvalidValue, Misconfigured
+from stateroom.errors import InvalidValue
 from stateroom.savers.base import Saver
 from stateroom.savers.unserialisable import refusal
 
@@ -33,7 +33,8 @@ class SqliteSaver(Saver):
     """Conversations in one SQLite file, which any number of threads and processes may share.
 
     ``path`` is a file, made if need be, or ``":memory:"``; LangGraph's savers may open it too. ``serde``
-    is the serialiser of values, LangGraph's own by default. ``keep_last`` is described with ``Saver``.
+    is the serialiser of values, LangGraph's own by default. ``keep_last`` is described with ``Saver``,
+    ``synchronous`` with ``SqliteStore``.
     """
 
     def __init__(
@@ -42,12 +43,11 @@ class SqliteSaver(Saver):
         *,
         serde: SerializerProtocol | None = None,
         keep_last: int | None = None,
+        synchronous: Synchronous = "NORMAL",
     ) -> None:
-        if not os.fspath(path):
-            raise Misconfigured("path is empty; name a file, or use ':memory:'", field="path")
         database = Database(
             os.fspath(path),
-            synchronous="NORMAL",
+            synchronous=synchronous,
             equip=_nothing,
             prepare=_nothing,
             forked=_nothing,

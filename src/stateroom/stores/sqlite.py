@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from stateroom.clock import Clock, system_clock
 from stateroom.drivers.sqlite import SqliteItems
-from stateroom.errors import Misconfigured
+from stateroom.drivers.sqlite.database import Synchronous
 from stateroom.model.ttl import parse_ttl_config
 from stateroom.search.embedding import make_embedder
 from stateroom.search.index_config import check_index_keys, parse_index_config
@@ -34,15 +34,9 @@ class SqliteStore(Store):
         index: Mapping[str, Any] | None = None,
         ttl: Mapping[str, Any] | None = None,
         index_keys: Sequence[str] = (),
-        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
+        synchronous: Synchronous = "NORMAL",
         clock: Clock = system_clock,
     ) -> None:
-        if synchronous not in ("NORMAL", "FULL"):
-            raise Misconfigured(
-                f"synchronous is {synchronous!r}; use 'NORMAL' or 'FULL'", field="synchronous"
-            )
-        if not os.fspath(path):
-            raise Misconfigured("path is empty; name a file, or use ':memory:'", field="path")
         settings = parse_index_config(index, supports=frozenset({"vector_cache_mb"}))
         items = SqliteItems(
             os.fspath(path),

@@ -8,14 +8,17 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from stateroom.drivers.sqlite.migrations import migrate
 from stateroom.errors import Misconfigured, Unavailable
 
-__all__ = ["MEMORY", "Busy", "Database"]
+__all__ = ["MEMORY", "Busy", "Database", "Synchronous"]
 
 T = TypeVar("T")
+
+Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+"""Whether what was acknowledged survives the death of the process, or a power cut too."""
 
 BUSY_SECONDS = 30.0
 """How long a write waits for another process that is writing, before it is ``Unavailable``."""
@@ -56,7 +59,7 @@ class Database:
         self,
         path: str,
         *,
-        synchronous: str,
+        synchronous: Synchronous,
         equip: Callable[[sqlite3.Connection], None],
         prepare: Callable[[sqlite3.Connection], None],
         forked: Callable[[], None],
@@ -68,6 +71,12 @@ class Database:
 
         ``forked`` is called in a child process that was forked from this one.
         """
+        if not path:
+            raise Misconfigured("path is empty; name a file, or use ':memory:'", field="path")
+        if synchronous not in get_args(Synchronous):
+            raise Misconfigured(
+                f"synchronous is {synchronous!r}; use 'NORMAL' or 'FULL'", field="synchronous"
+            )
         self.path = path
         self._synchronous = synchronous
         self._equip = equip

@@ -30,7 +30,7 @@ from stateroom.contract.items import (
 from stateroom.drivers.sql.batches import kinds_of_search, runs
 from stateroom.drivers.sql.refreshes import Refreshes
 from stateroom.drivers.sqlite.committing import Commits
-from stateroom.drivers.sqlite.database import MEMORY, Database
+from stateroom.drivers.sqlite.database import MEMORY, Database, Synchronous
 from stateroom.drivers.sqlite.finding import Wanted, find
 from stateroom.drivers.sqlite.keys import list_keys
 from stateroom.drivers.sqlite.namespaces import Namespaces
@@ -81,7 +81,7 @@ class SqliteItems(Items):
         *,
         index_keys: tuple[str, ...],
         clock: Clock,
-        synchronous: str,
+        synchronous: Synchronous,
     ) -> None:
         self.capabilities = frozenset(Capability)
         if path == MEMORY:

@@ -9,7 +9,7 @@ from stateroom.contract.events import EventLimits
 from stateroom.contract.storage import StorageCapability
 from stateroom.drivers.sql.storage import MakesEvents, SqlStorage
 from stateroom.drivers.sqlite.checkpoints import SqliteCheckpoints
-from stateroom.drivers.sqlite.database import MEMORY
+from stateroom.drivers.sqlite.database import MEMORY, Synchronous
 from stateroom.drivers.sqlite.dialect import SqliteDialect
 from stateroom.drivers.sqlite.items import SqliteItems
 from stateroom.drivers.sqlite.owner import Owner
@@ -33,7 +33,7 @@ class SqliteStorage(SqlStorage):
         *,
         index_keys: tuple[str, ...] = (),
         clock: Clock = system_clock,
-        synchronous: str = "NORMAL",
+        synchronous: Synchronous = "NORMAL",
         limits: EventLimits | None = None,
         events: MakesEvents | None = None,
     ) -> None:
