@@ -15,8 +15,12 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver as Theirs
 from langgraph.checkpoint.postgres.base import MIGRATIONS
 
+from stateroom.clock import system_clock
 from stateroom.drivers.postgres import checkpoint_migrations, migrations
 from stateroom.drivers.postgres.checkpoint_migrations import RUN_INDEX
+from stateroom.drivers.postgres.migrations import alone
+from stateroom.drivers.postgres.session import Session
+from stateroom.drivers.postgres.timing import Timing
 from stateroom.errors import Misconfigured, Unavailable
 from stateroom.savers.postgres import PostgresSaver
 from tests.conftest import NewSchema
@@ -223,10 +227,26 @@ def test_tables_that_stay_in_use_are_an_error_that_says_so(
     make_old(watch, 8)
     with (
         watch.holding("lock table {}.checkpoint_writes in access share mode"),
-        pytest.raises(Unavailable, match="have been in use"),
+        pytest.raises(Unavailable, match="somebody uses the tables"),
     ):
         set_up(watch)
     set_up(watch)
+    assert shape(watch)[3] == LEDGER
+
+
+def test_whose_index_is_in_the_way_need_not_wait_for_our_turn_to_end(watch: Watch) -> None:
+    # An index that is built concurrently waits for transactions that were there, of which our lock is one.
+    make_old(watch, 4)
+    fill(watch)
+    with ThreadPoolExecutor(1) as threads:
+        with watch.holding("lock table {}.checkpoint_blobs in share update exclusive mode"):
+            done = threads.submit(set_up, watch)
+            until(lambda: watch.waiting("lock table%share update exclusive%"))
+            with psycopg.connect(watch.uri, autocommit=True) as connection:
+                session = Session(connection, watch.name, Timing(system_clock), prepares=False)
+                with alone(session, watch.name):
+                    assert not done.done()
+        done.result()
     assert shape(watch)[3] == LEDGER
 
 

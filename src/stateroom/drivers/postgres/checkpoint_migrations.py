@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
-import threading
-import time
 from typing import Final
 
 from psycopg import errors
 
-from stateroom.drivers.postgres import migrations
+from stateroom.drivers.postgres.migrations import Hindered
 from stateroom.drivers.postgres.session import Session
-from stateroom.errors import Unavailable
 
 __all__ = ["RUN_INDEX", "is_current", "migrate_checkpoints"]
 
@@ -81,23 +77,14 @@ def is_current(session: Session) -> bool:
 def migrate_checkpoints(session: Session, schema: str) -> None:
     """Make the tables and indexes that LangGraph's ``setup`` would, and note so in its ledger.
 
-    It waits for nobody who uses the tables for long: what needs a table alone is tried again and again, and
+    It waits for nobody who uses the tables for long: ``Hindered`` says that it has to be tried again, and
     indexes of tables that have rows are built beside their users. Only one process of ours at a time may
-    do this (``alone``); LangGraph's own may do it meanwhile.
+    do this (``in_turn``); LangGraph's own may do it meanwhile.
     """
-    pause, deadline = threading.Event(), time.monotonic() + migrations.LOCK_SECONDS
-    while True:
-        try:
-            _migrate(session, schema)
-        except _HINDRANCES as error:
-            if time.monotonic() > deadline:
-                raise Unavailable(
-                    f"schema: the tables of checkpoints in {schema!r} have been in use for more than "
-                    f"{migrations.LOCK_SECONDS:.0f} s ({error}): see what keeps them"
-                ) from error
-            pause.wait(migrations.POLL_SECONDS * (0.5 + random.random()))  # noqa: S311  # to part them
-        else:
-            return
+    try:
+        _migrate(session, schema)
+    except _HINDRANCES as error:
+        raise Hindered(f"schema: somebody uses the tables of checkpoints in {schema!r} ({error})") from error
 
 
 def _migrate(session: Session, schema: str) -> None:
@@ -166,6 +153,11 @@ def _may_index(session: Session) -> bool:
 
 def _build_beside(session: Session, name: str, on: str) -> None:
     """Build an index while others read and write its table."""
+    table, _, _ = on.partition(" ")
+    with session.connection.transaction():
+        # Whoever builds another index of the table has it locked so, and may wait for our turn to end.
+        session.script(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+        session.script(f"lock table stateroom.{table} in share update exclusive mode")
     _log.info("building the index %s", name)
     session.script(f"drop index concurrently if exists stateroom.{name}")
     session.script(f"create index concurrently {name} on stateroom.{on}")

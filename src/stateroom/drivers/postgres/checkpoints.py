@@ -15,7 +15,7 @@ from stateroom.drivers.postgres.arrays import byteas, integers
 from stateroom.drivers.postgres.checkpoint_migrations import is_current, migrate_checkpoints
 from stateroom.drivers.postgres.database import Database
 from stateroom.drivers.postgres.errors import raise_ours
-from stateroom.drivers.postgres.migrations import alone
+from stateroom.drivers.postgres.migrations import in_turn
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.drivers.sql.checkpoint_rows import Key, Link, Measured, Query, Stored, Value, Write
 from stateroom.drivers.sql.dialect import NONE, Row, Session
@@ -69,8 +69,7 @@ class PostgresCheckpoints:
             with self._database.session() as session:
                 if is_current(session):
                     return
-                with self._database.session() as beside, alone(beside, schema):
-                    migrate_checkpoints(session, schema)
+                in_turn(self._database.session, schema, lambda: migrate_checkpoints(session, schema))
         except Exception as error:
             raise_ours(error)
 

@@ -20,7 +20,7 @@ from psycopg_pool import ConnectionPool
 
 from stateroom.drivers.postgres.conninfo import parse_uri
 from stateroom.drivers.postgres.errors import is_lost, is_pooler_mixup, is_rolled_back, raise_ours
-from stateroom.drivers.postgres.migrations import alone, applied, migrate, versions
+from stateroom.drivers.postgres.migrations import applied, in_turn, migrate, versions
 from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.errors import Misconfigured
@@ -226,11 +226,13 @@ class Database:
             self._prepares = False
         if self._is_migrated(session) and self._is_prepared(session):
             return
-        with self._connection_beside() as beside, alone(self._session(beside), self.schema):
-            if self._migrates:
-                migrate(session, self.schema)
-            if not self._is_prepared(session):
-                self._prepare(session)
+        in_turn(self.session, self.schema, lambda: self._make_ready(session))
+
+    def _make_ready(self, session: Session) -> None:
+        if self._migrates:
+            migrate(session, self.schema)
+        if not self._is_prepared(session):
+            self._prepare(session)
 
     def _is_migrated(self, session: Session) -> bool:
         return not self._migrates or applied(session) == versions().keys()

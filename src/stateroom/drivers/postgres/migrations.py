@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Final
@@ -20,7 +20,7 @@ from stateroom.drivers.postgres.session import Session
 from stateroom.errors import Misconfigured, Unavailable
 from stateroom.model.file import stat_of
 
-__all__ = ["LOCK_SECONDS", "alone", "applied", "migrate", "versions"]
+__all__ = ["LOCK_SECONDS", "Hindered", "alone", "applied", "in_turn", "migrate", "versions"]
 
 LOCK_SECONDS = 120.0
 """How long one process waits for another that migrates or builds an index, before it is ``Unavailable``."""
@@ -127,6 +127,31 @@ def _fill_stats(session: Session) -> None:
 
 FILLS: Mapping[int, Callable[[Session], None]] = {2: _fill_stats}
 """What SQL cannot say of migrations, by number; done after their statements, in the same transaction."""
+
+
+class Hindered(Exception):
+    """Somebody who does not wait for his turn is in the way, and may wait for whoever has it."""
+
+
+def in_turn(
+    beside: Callable[[], AbstractContextManager[Session]], schema: str, work: Callable[[], None]
+) -> None:
+    """Do ``work`` while a session of ``beside`` holds the schema's lock, and again if it is ``Hindered``.
+
+    The lock is let go of before that: another program that builds an index waits for the transaction that
+    holds it if that was just beginning, and nobody but us knows that we wait for that program in turn.
+    """
+    pause, deadline = threading.Event(), time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            with beside() as session, alone(session, schema):
+                work()
+        except Hindered as hindered:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"{hindered}, for more than {LOCK_SECONDS:.0f} s: see what does") from None
+            pause.wait(POLL_SECONDS * (0.5 + random.random()))  # noqa: S311  # only to part them
+        else:
+            return
 
 
 @contextmanager
