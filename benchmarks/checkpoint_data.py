@@ -33,7 +33,7 @@ class Talk:
         self.saver = saver
         self.config: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
         self.thread: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
-        self.checkpoint: Checkpoint = empty_checkpoint()
+        self.checkpoint: Checkpoint = _empty()
         self.versions: dict[str, Any] = {}
         self.step = 0
         self._texts = [text((kilobytes, number)) for number in range(kilobytes)]
@@ -45,7 +45,7 @@ class Talk:
         before = self.versions.get("messages")
         self.versions = {"messages": self.saver.get_next_version(before, None)}
         self._texts[self.step % len(self._texts)] = text(self.step)
-        self.checkpoint = empty_checkpoint() | {
+        self.checkpoint = _empty() | {
             "channel_values": {"messages": list(self._texts)},
             "channel_versions": dict(self.versions),
         }
@@ -76,3 +76,8 @@ class Talk:
         return bool(got and got.checkpoint["id"] == self.checkpoint["id"]) and (
             got.checkpoint["channel_values"] == self.values
         )
+
+
+def _empty() -> Checkpoint:
+    """Return a checkpoint as graphs make them; LangGraph's own function is still at an older format."""
+    return empty_checkpoint() | {"v": 4}

@@ -45,7 +45,7 @@ def lose(storage: Storage, clock: ManualClock, max_attempts: int) -> None:
 
 
 @pytest.mark.parametrize("max_attempts", [0, 3])
-def test_a04_after_a_death_the_thread_is_free(
+def test_A04_after_a_death_the_thread_is_free(
     storage: SqlStorage, clock: ManualClock, max_attempts: int
 ) -> None:
     make_thread(storage, "t")
@@ -64,7 +64,7 @@ def test_a04_after_a_death_the_thread_is_free(
     assert drained(storage) == ["waiting", "new"]
 
 
-def test_a04_cancelling_a_run_without_a_worker_ends_it(storage: SqlStorage, clock: ManualClock) -> None:
+def test_A04_cancelling_a_run_without_a_worker_ends_it(storage: SqlStorage, clock: ManualClock) -> None:
     make_thread(storage, "t")
     make_run(storage, "lost", "t")
     claimed(storage)
@@ -75,7 +75,7 @@ def test_a04_cancelling_a_run_without_a_worker_ends_it(storage: SqlStorage, cloc
     assert thread(storage).status is ThreadStatus.IDLE
 
 
-def test_a04_runs_of_deleted_threads_are_not_tried_again(storage: SqlStorage, clock: ManualClock) -> None:
+def test_A04_runs_of_deleted_threads_are_not_tried_again(storage: SqlStorage, clock: ManualClock) -> None:
     make_thread(storage, "t")
     make_run(storage, "lost", "t")
     make_run(storage, "waiting", "t")
@@ -96,7 +96,7 @@ def test_a04_runs_of_deleted_threads_are_not_tried_again(storage: SqlStorage, cl
     assert storage.dialect.read(lambda session: session.fetch(statement)) == [(0,)]
 
 
-def test_a12_a_renewed_run_is_executed_once(storage: SqlStorage, clock: ManualClock) -> None:
+def test_A12_a_renewed_run_is_executed_once(storage: SqlStorage, clock: ManualClock) -> None:
     make_thread(storage, "t")
     make_run(storage, "long", "t")
     run = claimed(storage)
@@ -110,7 +110,7 @@ def test_a12_a_renewed_run_is_executed_once(storage: SqlStorage, clock: ManualCl
     assert (ended.status, ended.attempt) == (RunStatus.SUCCESS, 1)
 
 
-def test_a12_only_a_lost_owners_run_is_executed_again(storage: SqlStorage, clock: ManualClock) -> None:
+def test_A12_only_a_lost_owners_run_is_executed_again(storage: SqlStorage, clock: ManualClock) -> None:
     for name in ("kept", "lost"):
         make_thread(storage, name)
         make_run(storage, name, name)
@@ -131,7 +131,7 @@ def test_a12_only_a_lost_owners_run_is_executed_again(storage: SqlStorage, clock
 
 
 @pytest.mark.parametrize("multitask", Multitask)
-def test_a15_a_second_message_while_the_first_is_answered(storage: SqlStorage, multitask: Multitask) -> None:
+def test_A15_a_second_message_while_the_first_is_answered(storage: SqlStorage, multitask: Multitask) -> None:
     make_thread(storage, "t")
     make_run(storage, "first", "t")
     first = claimed(storage)
@@ -159,7 +159,7 @@ def test_a15_a_second_message_while_the_first_is_answered(storage: SqlStorage, m
     assert rolls_back or got(storage, "first").status is RunStatus.INTERRUPTED
 
 
-def test_a15_of_all_who_claim_at_once_one_gets_the_thread(storage: SqlStorage) -> None:
+def test_A15_of_all_who_claim_at_once_one_gets_the_thread(storage: SqlStorage) -> None:
     make_thread(storage, "t")
     for number in range(8):
         make_run(storage, f"r{number}", "t")
@@ -167,7 +167,7 @@ def test_a15_of_all_who_claim_at_once_one_gets_the_thread(storage: SqlStorage) -
     assert [run.run_id for runs in claims if isinstance(runs, list) for run in runs] == ["r0"]
 
 
-def test_a45_no_secret_is_left_of_a_run(storage: SqlStorage) -> None:
+def test_A45_no_secret_is_left_of_a_run(storage: SqlStorage) -> None:
     make_thread(storage, "t")
     secret = {"context": {"jwt": "SECRET-1"}, "user": {"token": "SECRET-2"}}
     for run_id in ("settled", "cancelled", "waiting"):

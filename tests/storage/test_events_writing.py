@@ -490,3 +490,17 @@ def test_streams_are_erased_by_their_thread_in_steps(storage: SqlStorage, limit:
         assert rows(storage)[1] == [row for row in rows(storage)[0] if row[1] <= row[2]]
     assert rows(storage)[0] == [("other", 1, 6, 6)]
     assert storage.dialect.write(lambda session: erase_thread_frames(session, "t", limit))
+
+
+def test_a_child_that_was_forked_while_a_thread_led_adds_frames(
+    any_storage: OpensStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = any_storage(clock=ManualClock())
+    storage.open()
+    attempt = stream(storage, "r")
+    # What the child finds of its parent: somebody leads, who is not there.
+    writer = vars(storage.events)["_writer"]
+    monkeypatch.setattr(writer, "_led", True)
+    monkeypatch.setattr(writer, "_process", -1)
+    assert storage.events.append(attempt, new("a")) == 1
+    storage.close()

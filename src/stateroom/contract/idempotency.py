@@ -38,7 +38,7 @@ class Idempotency(ABC):
     ) -> bool:
         """Note the answer, for ``lifetime`` microseconds from now; tell whether the claim was still held.
 
-        It is not noted when the thread or the run that it names is gone already.
+        It is not noted when the thread or the run that it names is gone already; the claim is then given up.
         """
 
     @abstractmethod

@@ -144,7 +144,9 @@ class Runs(ABC):
         Each is the first due run of a thread that executes none; those that are available longest come
         first. Each becomes running, with one attempt more, a fence that it never had, and no request to
         cancel; its thread becomes busy. Nobody else gets it while its lease lasts. How many runs wait, on how
-        many threads, makes no difference to the work.
+        many threads, makes no difference to the work. A thread that somebody changes at that moment may be
+        passed over: who gets fewer than he asked for looks at ``next_available_at``, and tries again at once
+        if that is past.
         """
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,12 +90,19 @@ class FrameWriter:
     def __init__(self, dialect: Dialect, limits: EventLimits) -> None:
         self._dialect = dialect
         self._limits = limits
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget the threads of a parent process, one of which may have led as it forked."""
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting: deque[_Ticket] = deque()
         self._led = False
 
     def append(self, attempt: Attempt, frames: Sequence[NewFrame]) -> int:
         """Add frames, all or none; return the number of the last. ``Fenced`` when the attempt is over."""
+        if self._process != os.getpid():
+            self._begin()
         ticket = _Ticket(attempt, frames)
         if ticket.bytes <= TOGETHER_BYTES:
             self._write_together(ticket)

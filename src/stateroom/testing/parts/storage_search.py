@@ -43,7 +43,7 @@ def found(storage: Storage, **query: Any) -> set[str]:
 class SearchSuite(SearchPagesSuite):
     """``search`` answers pages of what fits, ``count`` how many there are."""
 
-    def test_metadata_are_compared_as_json_and_every_condition_counts(self, storage: Storage) -> None:
+    def test_A35_metadata_are_compared_as_json_and_every_condition_counts(self, storage: Storage) -> None:
         """Case A35."""
         for number in range(50):
             metadata = {"vip": True, "n": number % 5, "p": {"q": None}}

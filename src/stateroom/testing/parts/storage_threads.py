@@ -81,7 +81,7 @@ class ThreadSuite(ThreadLifeSuite, ThreadDeletionSuite):
         assert read(storage).metadata == {"list": [1]}
         assert read(storage).values == {"list": [1, 3]}
 
-    def test_a_taken_id_is_a_conflict_and_the_thread_stays(self, storage: Storage) -> None:
+    def test_A36_a_taken_id_is_a_conflict_and_the_thread_stays(self, storage: Storage) -> None:
         make_thread(storage, "x", metadata={"a": 1})
         kept = change(storage, "x", status=ThreadStatus.INTERRUPTED, interrupts=INTERRUPTS, values={"v": 1})
         new = NewThread("x", metadata={"a": 2}, config={"c": 1}, ttl=ThreadTTL(5))
@@ -105,13 +105,15 @@ class ThreadSuite(ThreadLifeSuite, ThreadDeletionSuite):
             )
         assert storage.threads.get("t") is None
 
-    def test_of_many_who_create_one_id_at_once_one_makes_it(self, storage: Storage) -> None:
+    def test_A36_of_many_who_create_one_id_at_once_one_makes_it(self, storage: Storage) -> None:
         made = together(CALLERS, lambda number: make_thread(storage, "t", metadata={"n": number}))
         (thread,) = (each for each in made if isinstance(each, Thread))
         assert sum(isinstance(each, Conflict) for each in made) == CALLERS - 1
         assert read(storage) == thread
 
-    def test_of_many_who_create_one_id_unless_it_is_there_all_get_the_same(self, storage: Storage) -> None:
+    def test_A36_of_many_who_create_one_id_unless_it_is_there_all_get_the_same(
+        self, storage: Storage
+    ) -> None:
         made = together(
             CALLERS,
             lambda number: storage.threads.create(NewThread("t", {"n": number}), if_exists="do_nothing"),
