@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from psycopg import sql
 from typing_extensions import override
 
 from stateroom.clock import ManualClock
 from stateroom.contract.runs import NewRun, RunQuery, Settlement
 from stateroom.contract.threads import NewThread
-from stateroom.drivers.postgres.storage import PostgresStorage
 from stateroom.drivers.sql.storage import SqlStorage
-from stateroom.drivers.sqlite.storage import SqliteStorage
 from stateroom.errors import Conflict, Fenced, ThreadBusy
 from stateroom.model.run import ENDED, Attempt, CancelAction, Multitask, Run, RunStatus, may_become
 from stateroom.model.thread import ThreadStatus
-from stateroom.search.index_config import parse_index_config
-from stateroom.testing.machine import PROFILE_VARIABLE, PROFILES
+from tests.random.storages import histories, in_file, in_memory, in_postgres, machine_of
 
 SECOND = 1_000_000
 LEASE = 10 * SECOND
@@ -350,68 +342,12 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.storage.runs.next_available_at() == min(waiting, default=None)
 
 
-def machine_of(make: Callable[[ManualClock, ExitStack], SqlStorage]) -> type[Any]:
-    """Return the test of a kind of storage."""
-    machine: type[QueueMachine] = type("Machine", (QueueMachine,), {"make": staticmethod(make)})
-    effort = PROFILES[os.environ.get(PROFILE_VARIABLE, "quick")]
-    machine.TestCase.settings = settings(
-        max_examples=effort.examples,
-        stateful_step_count=effort.steps,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=set(Phase) - {Phase.explain},
-        report_multiple_bugs=False,
-    )
-    case: type[Any] = machine.TestCase
-    return case
-
-
-def in_memory(clock: ManualClock, stack: ExitStack) -> SqlStorage:
-    """Make a storage in this process."""
-    storage = SqliteStorage(":memory:", parse_index_config(None), clock=clock)
-    stack.callback(storage.close)
-    return storage
-
-
-def in_file(clock: ManualClock, stack: ExitStack) -> SqlStorage:
-    """Make a storage in a file."""
-    folder = stack.enter_context(TemporaryDirectory())
-    storage = SqliteStorage(f"{folder}/queue.db", parse_index_config(None), clock=clock)
-    stack.callback(storage.close)
-    return storage
-
-
-POOL: Mapping[str, Any] = {"min_size": 1, "max_size": 2}
-TABLES = "thread, stateroom.thread_state, stateroom.thread_term, stateroom.deletion, stateroom.run"
-
-
-class Postgres:
-    """The server that all tests share, which no machine can ask a fixture for."""
-
-    uri: ClassVar[str]
-    schema: ClassVar[str]
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _postgres(postgres: str) -> Iterator[None]:
-    Postgres.uri, Postgres.schema = postgres, f"queue_{os.getpid()}"
-    yield
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        name = sql.Identifier(Postgres.schema)
-        connection.execute(sql.SQL("drop schema if exists {} cascade").format(name))
+    with histories(postgres, "queue"):
+        yield
 
 
-def in_postgres(clock: ManualClock, stack: ExitStack) -> SqlStorage:
-    """Make a storage in a schema that each history finds empty."""
-    storage = PostgresStorage(
-        Postgres.uri, parse_index_config(None), clock=clock, schema=Postgres.schema, pool=POOL
-    )
-    storage.open()
-    storage.dialect.write(lambda session: session.execute(f"truncate stateroom.{TABLES}"))
-    stack.callback(storage.close)
-    return storage
-
-
-TestInMemory = machine_of(in_memory)
-TestInFile = machine_of(in_file)
-TestInPostgres = machine_of(in_postgres)
+TestInMemory = machine_of(QueueMachine, in_memory)
+TestInFile = machine_of(QueueMachine, in_file)
+TestInPostgres = machine_of(QueueMachine, in_postgres)

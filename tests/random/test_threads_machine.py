@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
-import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from psycopg import sql
 from typing_extensions import override
 
 from stateroom.clock import ManualClock
 from stateroom.contract.threads import NewThread, ThreadChange, ThreadQuery
-from stateroom.drivers.postgres.storage import PostgresStorage
 from stateroom.drivers.sql import search_reading, search_sql
 from stateroom.drivers.sql.storage import SqlStorage
 from stateroom.drivers.sql.terms import metadata_terms, values_terms
-from stateroom.drivers.sqlite.storage import SqliteStorage
 from stateroom.errors import Conflict, NotFound
 from stateroom.model.change import UNSET
 from stateroom.model.metadata import contains
 from stateroom.model.paging import Sort
 from stateroom.model.thread import THREAD_SORTS, Thread, ThreadStatus, ThreadTTL, TTLStrategy
 from stateroom.model.ttl import expiry
-from stateroom.search.index_config import parse_index_config
-from stateroom.testing.machine import PROFILE_VARIABLE, PROFILES
+from tests.random.storages import histories, in_file, in_memory, in_postgres, machine_of
 
 IDS = ("a", "b", "c", "d", "e", "f", "ä", "z z")
 LOW: Mapping[str, int] = {"FEW": 1, "GROWTH": 2, "AT_ONCE": 1, "CHUNK": 1, "AHEAD": 2}
@@ -257,70 +249,13 @@ class ThreadsMachine(RuleBasedStateMachine):
         }
 
 
-def machine_of(make: Callable[[ManualClock, ExitStack], SqlStorage], *, in_steps: bool) -> type[Any]:
-    """Return the test of a kind of storage."""
-    attributes = {"make": staticmethod(make), "in_steps": in_steps}
-    machine: type[ThreadsMachine] = type("Machine", (ThreadsMachine,), attributes)
-    effort = PROFILES[os.environ.get(PROFILE_VARIABLE, "quick")]
-    machine.TestCase.settings = settings(
-        max_examples=effort.examples,
-        stateful_step_count=effort.steps,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=set(Phase) - {Phase.explain},
-        report_multiple_bugs=False,
-    )
-    case: type[Any] = machine.TestCase
-    return case
-
-
-def in_memory(clock: ManualClock, stack: ExitStack) -> SqlStorage:
-    """Make a storage in this process."""
-    storage = SqliteStorage(":memory:", parse_index_config(None), clock=clock)
-    stack.callback(storage.close)
-    return storage
-
-
-def in_file(clock: ManualClock, stack: ExitStack) -> SqlStorage:
-    """Make a storage in a file."""
-    folder = stack.enter_context(TemporaryDirectory())
-    storage = SqliteStorage(f"{folder}/threads.db", parse_index_config(None), clock=clock)
-    stack.callback(storage.close)
-    return storage
-
-
-POOL: Mapping[str, Any] = {"min_size": 1, "max_size": 2}
-
-
-class Postgres:
-    """The server that all tests share, which no machine can ask a fixture for."""
-
-    uri: ClassVar[str]
-    schema: ClassVar[str]
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _postgres(postgres: str) -> Iterator[None]:
-    Postgres.uri, Postgres.schema = postgres, f"threads_{os.getpid()}"
-    yield
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        name = sql.Identifier(Postgres.schema)
-        connection.execute(sql.SQL("drop schema if exists {} cascade").format(name))
+    with histories(postgres, "threads"):
+        yield
 
 
-def in_postgres(clock: ManualClock, stack: ExitStack) -> SqlStorage:
-    """Make a storage in a schema that each history finds empty."""
-    storage = PostgresStorage(
-        Postgres.uri, parse_index_config(None), clock=clock, schema=Postgres.schema, pool=POOL
-    )
-    storage.open()
-    tables = "thread, stateroom.thread_state, stateroom.thread_term"
-    storage.dialect.write(lambda session: session.execute(f"truncate stateroom.{tables}"))
-    stack.callback(storage.close)
-    return storage
-
-
-TestInMemory = machine_of(in_memory, in_steps=False)
-TestInFileInSteps = machine_of(in_file, in_steps=True)
-TestInPostgres = machine_of(in_postgres, in_steps=False)
-TestInPostgresInSteps = machine_of(in_postgres, in_steps=True)
+TestInMemory = machine_of(ThreadsMachine, in_memory, in_steps=False)
+TestInFileInSteps = machine_of(ThreadsMachine, in_file, in_steps=True)
+TestInPostgres = machine_of(ThreadsMachine, in_postgres, in_steps=False)
+TestInPostgresInSteps = machine_of(ThreadsMachine, in_postgres, in_steps=True)

@@ -59,7 +59,7 @@ from stateroom.stores.operations import (
 from stateroom.testing import asking, drawing
 from stateroom.testing.comparing import check_same, facts, revisions_in
 
-__all__ = ["OPTIONS", "OpenStore", "Setup", "StoreMachine", "embed", "machine"]
+__all__ = ["OPTIONS", "OpenStore", "Setup", "StoreMachine", "embed", "machine", "machine_settings"]
 
 PROFILE_VARIABLE = "STATEROOM_HYPOTHESIS_PROFILE"
 
@@ -133,9 +133,15 @@ def machine(
         "__doc__": f"Holds {name} against the reference.",
     }
     made: type[StoreMachine] = type(name, (base or StoreMachine,), members)
+    made.TestCase.settings = machine_settings()
+    return made
+
+
+def machine_settings() -> settings:
+    """Return how hard machines try: as the environment's STATEROOM_HYPOTHESIS_PROFILE says."""
     effort = PROFILES[os.environ.get(PROFILE_VARIABLE, "quick")]
     # A busy machine is no defect; and where a failure comes from is for the reader to find, in less time.
-    made.TestCase.settings = settings(
+    return settings(
         max_examples=effort.examples,
         stateful_step_count=effort.steps,
         deadline=None,
@@ -143,7 +149,6 @@ def machine(
         phases=set(Phase) - {Phase.explain},
         report_multiple_bugs=False,
     )
-    return made
 
 
 class StoreMachine(RuleBasedStateMachine):
