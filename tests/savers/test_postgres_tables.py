@@ -42,7 +42,9 @@ where r.relnamespace = %s::regnamespace and r.relname = any(%s) order by 1, 2
 INDEXES = """
 select i.indexname, replace(i.indexdef, quote_ident(%s), 'SCHEMA'), x.indisvalid
 from pg_indexes i
-join pg_index x on x.indexrelid = (quote_ident(i.schemaname) || '.' || i.indexname)::regclass
+join pg_namespace n on n.nspname = i.schemaname
+join pg_class c on c.relnamespace = n.oid and c.relname = i.indexname
+join pg_index x on x.indexrelid = c.oid
 where i.schemaname = %s and i.tablename = any(%s) order by 1
 """
 

@@ -196,7 +196,6 @@ class Ledger:
 
     def compare(self, storage: SqlStorage, alive: set[str]) -> None:
         """Compare with a storage, where nobody is at work but who has the runs ``alive``."""
-        self._doubt()
         found = {
             run_id: (status, thread, attempt, error)
             for run_id, status, thread, attempt, error in rows(
@@ -205,9 +204,13 @@ class Ledger:
         }
         assert not found.keys() & self.refused
         new = found.keys() - self.facts.keys()
-        assert new in (set(), self._may_exist), f"{new} are there, of {self._may_exist} nobody was told"
-        for run_id in new:
-            self.fact(run_id, found[run_id][1])
+        # Of some a survivor may have told that he claimed them.
+        untold = self._may_exist - self.facts.keys()
+        assert new in (set(), untold), f"{new} are there, of {untold} nobody was told"
+        for run_id, (_, thread, _, _) in found.items():
+            self.fact(run_id, thread)
+        # Now that all are known: of runs that one call made, a later one may have stopped an earlier.
+        self._doubt()
         for run_id, fact in self.facts.items():
             if run_id in found:
                 status, thread, attempt, error = found[run_id]
