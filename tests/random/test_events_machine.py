@@ -178,17 +178,26 @@ class EventsMachine(RuleBasedStateMachine):
             stream.first = len(stream.frames) + 1
 
     @precondition(lambda self: self.streams)
-    @rule(which=some, after=st.integers(0, 12), limit=st.integers(0, 6))
-    def a_stream_is_read(self, which: int, after: int, limit: int) -> None:
+    @rule(
+        which=some,
+        after=st.integers(0, 12),
+        limit=st.integers(0, 6),
+        enough=st.none() | st.integers(1, 30),
+    )
+    def a_stream_is_read(self, which: int, after: int, limit: int, enough: int | None) -> None:
         stream = pick(list(self.streams.values()), which)
-        expected = [frame for frame in stream.kept if frame.seq > after][:limit]
-        page = self.events.read(stream.run_id, after=after, limit=limit)
-        assert page == FramePage(expected, stream.first, stream.status)
+        expected: list[Frame] = []
+        for frame in [frame for frame in stream.kept if frame.seq > after][:limit]:
+            if enough is not None and sum(len(each.data) for each in expected) >= enough:
+                break
+            expected.append(frame)
+        page = self.events.read(stream.run_id, after=after, limit=limit, enough_bytes=enough)
+        assert page == FramePage(expected, stream.first, stream.status, len(stream.frames))
 
     @invariant()
     def every_stream_is_as_it_should_be(self) -> None:
         for stream in self.streams.values():
-            expected = FramePage(stream.kept, stream.first, stream.status)
+            expected = FramePage(stream.kept, stream.first, stream.status, len(stream.frames))
             assert self.events.read(stream.run_id) == expected
 
     def running(self) -> list[Stream]:

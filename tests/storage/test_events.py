@@ -86,4 +86,4 @@ class TestMemoryEvents(EventSuite, EventFollowersSuite, EventsKeptSuite):
 
             monkeypatch.setattr(storage.runs, "is_current", then_end)
             assert storage.events.append(attempt, new("a")) == 1
-            assert reading[0].result() == FramePage([Frame(1, "values", b"a")], 1, RunStatus.SUCCESS)
+            assert reading[0].result() == FramePage([Frame(1, "values", b"a")], 1, RunStatus.SUCCESS, 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stateroom.contract.runs import Woken
-from stateroom.model.frame import FramePage, NewFrame
+from stateroom.model.frame import Frame, FramePage, NewFrame
 from stateroom.model.run import Attempt
 
 __all__ = ["FRAMES_READ", "EventLimits", "Events"]
@@ -44,14 +44,25 @@ class Events(ABC):
         """
 
     @abstractmethod
-    def read(self, run_id: str, *, after: int = 0, limit: int = FRAMES_READ) -> FramePage:
-        """Return the frames behind number ``after``, in order, with what the run is at the same moment."""
+    def read(
+        self, run_id: str, *, after: int = 0, limit: int = FRAMES_READ, enough_bytes: int | None = None
+    ) -> FramePage:
+        """Return the frames behind number ``after``, in order, with what the run is at the same moment.
+
+        At most ``limit`` frames, and none behind those whose data have ``enough_bytes`` or more (None: any
+        number), so that a page holds at most that much and one frame.
+        """
+
+    @abstractmethod
+    def last(self, run_id: str) -> Frame | None:
+        """Return the last frame of a run, None when it has none, or none any more."""
 
     @abstractmethod
     def subscribe(self, run_id: str, woken: Woken) -> Callable[[], None]:
         """Have ``woken`` called whenever a run may have more frames or may have ended; answer what ends that.
 
-        Calls can be too many and, across processes, lost or late: look again now and then in any case.
+        Calls can be too many and, across processes, lost or late: look again now and then in any case. This
+        method waits for no database, and may be called on an event loop.
         """
 
     @abstractmethod

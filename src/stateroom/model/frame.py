@@ -29,9 +29,11 @@ class FramePage(NamedTuple):
 
     ``status`` is the run's at that moment, None when the run is gone; once it has ended and ``frames`` is
     empty, there is nothing more. ``first`` is the least number that is still kept, or that will come next:
-    when it is above the one that the reader asked for, the frames between are lost to him.
+    when it is above the one that the reader asked for, the frames between are lost to him. ``last`` is the
+    number of the run's last frame, 0 before the first.
     """
 
     frames: list[Frame]
     first: int
     status: RunStatus | None
+    last: int = 0

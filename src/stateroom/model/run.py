@@ -83,8 +83,9 @@ class Run:
     ``kwargs`` is a JSON object: the input, command, configuration and so on that the run is executed with.
     ``private`` is what it needs beside them and nobody may keep, such as the context and the caller's
     identity; only ``claim`` answers it, and it is erased when the run ends. ``available_at`` is when it may
-    first be claimed. ``attempt`` counts its claims. ``lease_owner`` and ``lease_until`` say who executes it,
-    and until when he must have renewed. ``cancel`` is what a worker has been asked to do with it.
+    first be claimed, ``started_at`` when it first was. ``attempt`` counts its claims. ``lease_owner`` and
+    ``lease_until`` say who executes it, and until when he must have renewed. ``cancel`` is what a worker has
+    been asked to do with it.
     ``error`` says why it failed, with the keys ``error`` and ``message``.
     """
 

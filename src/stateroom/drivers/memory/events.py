@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 from stateroom.contract.events import FRAMES_READ, EventLimits, Events
 from stateroom.contract.runs import RunQuery, Runs, Woken
 from stateroom.drivers.sql.documents import checked_id
-from stateroom.drivers.sql.events import checked_frames, checked_place, run_topic
+from stateroom.drivers.sql.events import checked_bytes, checked_frames, checked_place, run_topic
 from stateroom.drivers.sql.signals import Signals
 from stateroom.errors import Fenced
 from stateroom.model.frame import Frame, FramePage, NewFrame
@@ -94,9 +94,12 @@ class MemoryEvents(Events):
         return number
 
     @override
-    def read(self, run_id: str, *, after: int = 0, limit: int = FRAMES_READ) -> FramePage:
+    def read(
+        self, run_id: str, *, after: int = 0, limit: int = FRAMES_READ, enough_bytes: int | None = None
+    ) -> FramePage:
         checked_id(run_id, "run_id")
         after, limit = checked_place(after, limit)
+        enough = None if enough_bytes is None else checked_bytes(enough_bytes)
         with self._locked(run_id):
             run = self._runs.get(run_id)
             if run is None:
@@ -104,7 +107,17 @@ class MemoryEvents(Events):
                 return FramePage([], 1, None)
             stream = self._streams.get(run_id) or _Stream()
             start = max(after - stream.gone, 0)
-            return FramePage([*islice(stream.frames, start, start + limit)], stream.gone + 1, run.status)
+            frames = _enough(islice(stream.frames, start, start + limit), enough)
+            return FramePage(frames, stream.gone + 1, run.status, stream.last)
+
+    @override
+    def last(self, run_id: str) -> Frame | None:
+        with self._locked(checked_id(run_id, "run_id")):
+            if self._runs.get(run_id) is None:
+                self._forget(run_id)
+                return None
+            stream = self._streams.get(run_id)
+            return stream.frames[-1] if stream and stream.frames else None
 
     @override
     def subscribe(self, run_id: str, woken: Woken) -> Callable[[], None]:
@@ -162,3 +175,14 @@ class MemoryEvents(Events):
     def _forget(self, run_id: str) -> None:
         with self._order:
             self._streams.pop(run_id, None)
+
+
+def _enough(frames: Iterable[Frame], enough_bytes: int | None) -> list[Frame]:
+    """Return frames up to the one with which there is enough."""
+    found, size = [], 0
+    for frame in frames:
+        found.append(frame)
+        size += len(frame.data)
+        if enough_bytes is not None and size >= enough_bytes:
+            break
+    return found

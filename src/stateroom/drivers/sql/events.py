@@ -20,7 +20,15 @@ from stateroom.model.page import ROWS_MAX, check_page
 from stateroom.model.run import Attempt, RunStatus
 from stateroom.model.text import show
 
-__all__ = ["SqlEvents", "checked_frames", "checked_place", "erase_frames", "erase_thread_frames", "run_topic"]
+__all__ = [
+    "SqlEvents",
+    "checked_bytes",
+    "checked_frames",
+    "checked_place",
+    "erase_frames",
+    "erase_thread_frames",
+    "run_topic",
+]
 
 FREED_AT_ONCE: Final = 1000
 """Frames that one transaction of a sweep frees at most, since in SQLite others wait for it."""
@@ -45,16 +53,27 @@ class SqlEvents(Events):
         return number
 
     @override
-    def read(self, run_id: str, *, after: int = 0, limit: int = FRAMES_READ) -> FramePage:
+    def read(
+        self, run_id: str, *, after: int = 0, limit: int = FRAMES_READ, enough_bytes: int | None = None
+    ) -> FramePage:
         after, limit = checked_place(after, limit)
         asked = {"run_id": checked_id(run_id, "run_id"), "after": after, "limit": limit}
+        statement = "read"
+        if enough_bytes is not None:
+            statement, asked["enough_bytes"] = "read_enough", checked_bytes(enough_bytes)
         # One statement sees one snapshot, and is one round trip.
-        rows = self._dialect.read(lambda session: session.fetch(_SQL["read"], asked))
-        status, first, *_ = rows[0]
+        rows = self._dialect.read(lambda session: session.fetch(_SQL[statement], asked))
+        status, first, last, *_ = rows[0]
         if status is None:
             return FramePage([], 1, None)
-        frames = [Frame(*row[2:]) for row in rows if row[2] is not None]
-        return FramePage(frames, first or 1, RunStatus(status))
+        frames = [Frame(*row[3:]) for row in rows if row[3] is not None]
+        return FramePage(frames, first or 1, RunStatus(status), last or 0)
+
+    @override
+    def last(self, run_id: str) -> Frame | None:
+        asked = {"run_id": checked_id(run_id, "run_id")}
+        rows = self._dialect.read(lambda session: session.fetch(_SQL["last"], asked))
+        return Frame(*rows[0]) if rows else None
 
     @override
     def subscribe(self, run_id: str, woken: Woken) -> Callable[[], None]:
@@ -128,6 +147,16 @@ def checked_frames(frames: Sequence[NewFrame]) -> list[NewFrame]:
         if not isinstance(frame.data, bytes):
             raise InvalidInput(f"data is {show(frame.data)}; pass bytes", field="data")
     return list(frames)
+
+
+def checked_bytes(enough_bytes: int) -> int:
+    """Return how much is enough; raise InvalidPage unless it is an integer from 1 that databases can hold."""
+    if not isinstance(enough_bytes, int) or isinstance(enough_bytes, bool) or enough_bytes < 1:
+        raise InvalidPage(
+            f"enough_bytes is {show(enough_bytes)}; pass a number of bytes from 1, or None",
+            field="enough_bytes",
+        )
+    return min(enough_bytes, ROWS_MAX)
 
 
 def checked_place(after: int, limit: int) -> tuple[int, int]:

@@ -89,6 +89,7 @@ class EventSuite(StorageHarness):
             ],
             1,
             RunStatus.RUNNING,
+            4,
         )
 
     def test_each_run_has_numbers_of_its_own(self, storage: Storage) -> None:
@@ -230,6 +231,35 @@ class EventSuite(StorageHarness):
         assert numbers(storage.events.read("r", after=FRAMES_READ)) == [FRAMES_READ + 1, FRAMES_READ + 2]
         assert len(storage.events.read("r", limit=FRAMES_READ + 5).frames) == FRAMES_READ + 2
 
+    def test_a_page_ends_with_the_frame_that_makes_it_enough(self, storage: Storage) -> None:
+        attempt = stream(storage)
+        storage.events.append(attempt, new("a" * 10, "b" * 10, "", "c" * 10, "d"))
+        for enough, expected in ((1, [1]), (10, [1]), (11, [1, 2]), (20, [1, 2]), (21, [1, 2, 3, 4])):
+            page = storage.events.read("r", enough_bytes=enough)
+            assert (numbers(page), page.last) == (expected, 5)
+        assert numbers(storage.events.read("r", after=2, limit=1, enough_bytes=100)) == [3]
+        assert numbers(storage.events.read("r", after=1, enough_bytes=2**70)) == [2, 3, 4, 5]
+        for wrong in (0, -1, 1.5, True):
+            with pytest.raises(InvalidPage) as refused:
+                storage.events.read("r", enough_bytes=wrong)  # type: ignore[arg-type]
+            assert refused.value.field == "enough_bytes"
+
+    def test_the_last_frame_is_known_as_long_as_it_is_kept(self, storage: Storage) -> None:
+        assert storage.events.last("r") is None
+        attempt = stream(storage)
+        other = stream(storage, "other")
+        assert storage.events.last("r") is None
+        storage.events.append(other, new("of another", "of another"))
+        storage.events.append(attempt, new("a"))
+        assert storage.events.last("r") == Frame(1, "values", b"a")
+        storage.events.append(attempt, new(*range(11), event="messages"))
+        assert storage.events.last("r") == Frame(12, "messages", b"10")
+        settle(storage, attempt)
+        assert storage.events.last("r") == Frame(12, "messages", b"10")
+        storage.runs.delete("r")
+        assert storage.events.last("r") is None
+        check_id("run_id", storage.events.last)
+
     def test_a_page_says_what_the_run_is(self, storage: Storage) -> None:
         assert storage.events.read("r") == FramePage([], 1, None)
         make_thread(storage, "t")
@@ -239,8 +269,8 @@ class EventSuite(StorageHarness):
         storage.events.append(attempt, new("a"))
         assert storage.events.read("r").status is RunStatus.RUNNING
         settle(storage, attempt, RunStatus.TIMEOUT)
-        assert storage.events.read("r") == FramePage([Frame(1, "values", b"a")], 1, RunStatus.TIMEOUT)
-        assert storage.events.read("r", after=1) == FramePage([], 1, RunStatus.TIMEOUT)
+        assert storage.events.read("r") == FramePage([Frame(1, "values", b"a")], 1, RunStatus.TIMEOUT, 1)
+        assert storage.events.read("r", after=1) == FramePage([], 1, RunStatus.TIMEOUT, 1)
 
     def test_frames_go_with_their_run(self, storage: Storage) -> None:
         for end in ("deleted", "rolled back"):

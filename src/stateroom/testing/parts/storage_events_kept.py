@@ -132,7 +132,8 @@ class EventsKeptSuite(StorageHarness):
         assert storage.events.sweep() == 0
         for run_id in runs[:-RETAINED]:
             # A reader learns that there were two.
-            assert storage.events.read(run_id) == FramePage([], 3, RunStatus.SUCCESS)
+            assert storage.events.read(run_id) == FramePage([], 3, RunStatus.SUCCESS, 2)
+            assert storage.events.last(run_id) is None
         clock.advance(seconds=1)
         end(storage, "h")
         assert storage.events.sweep() == 1
@@ -175,7 +176,7 @@ class EventsKeptSuite(StorageHarness):
         settle(storage, attempt)
         assert storage.events.sweep() == 1
         assert storage.events.sweep() == 0
-        assert storage.events.read("r") == FramePage([], 2_501, RunStatus.SUCCESS)
+        assert storage.events.read("r") == FramePage([], 2_501, RunStatus.SUCCESS, 2_500)
 
     def test_sweepers_at_once_free_each_run_once(
         self, limited: Callable[[EventLimits], Storage], clock: ManualClock

@@ -117,6 +117,17 @@ class LosingSuite(StorageHarness):
             assert thread(storage).status is ThreadStatus.IDLE
         assert drained(storage) == ["1", "2"]
 
+    def test_a_run_has_started_when_it_was_first_claimed(self, storage: Storage, clock: ManualClock) -> None:
+        make_thread(storage, "t")
+        make_run(storage, "r", "t")
+        started = claimed(storage).started_at
+        assert started == clock()
+        clock.advance(seconds=1)
+        storage.runs.reap(everybody=True, max_attempts=9)
+        clock.advance(seconds=1)
+        again = claimed(storage)
+        assert (again.started_at, again.attempt, again.updated_at) == (started, 2, clock())
+
     def test_a_released_run_is_given_what_is_private_again(self, storage: Storage) -> None:
         make_thread(storage, "t")
         make_run(storage, "r", "t", private={"token": "secret"})

@@ -16,7 +16,7 @@ from stateroom.errors import (
     StateroomError,
 )
 from stateroom.model.delivery import NewDelivery
-from stateroom.model.frame import NewFrame
+from stateroom.model.frame import FramePage, NewFrame
 from stateroom.model.run import CancelAction, RunStatus
 from stateroom.model.thread import ThreadStatus
 from stateroom.testing.parts.storage_queue_steps import EVERY, claimed, end, found, got, ids_of
@@ -144,7 +144,7 @@ class FindingSuite(StorageHarness):
         )
         assert storage.runs.delete("1") is True
         assert storage.runs.get("1") is None
-        assert storage.events.read("1") == ([], 1, None)
+        assert storage.events.read("1") == FramePage([], 1, None)
         assert storage.idempotency.get("s", "k") is None
         assert [delivery.delivery_id for delivery in storage.deliveries.of_run("1")] == ["d"]
         assert storage.runs.delete("1") is False

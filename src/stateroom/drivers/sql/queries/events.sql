@@ -26,7 +26,7 @@ returning length(data);
 update stateroom.stream set first = :first, bytes = bytes - :dropped where run_id = :run_id;
 
 -- name: read
-select r.status, s.first, f.seq, f.event, f.data
+select r.status, s.first, s.last, f.seq, f.event, f.data
 from (select cast(:run_id as text) as run_id) asked
 left join stateroom.run r on r.run_id = asked.run_id
     and exists (select 1 from stateroom.thread t where t.thread_id = r.thread_id)
@@ -38,6 +38,36 @@ left join (
     limit :limit
 ) f on true
 order by f.seq;
+
+-- name: read_enough
+-- Sizes are summed before any data are touched, which may be large.
+select r.status, s.first, s.last, f.seq, f.event, f.data
+from (select cast(:run_id as text) as run_id) asked
+left join stateroom.run r on r.run_id = asked.run_id
+    and exists (select 1 from stateroom.thread t where t.thread_id = r.thread_id)
+left join stateroom.stream s on s.run_id = asked.run_id
+left join (
+    select g.seq, g.event, g.data
+    from (
+        select seq, sum(size) over (order by seq) - size as before from (
+            select seq, length(data) as size from stateroom.frame
+            where run_id = :run_id and seq > :after
+            order by seq
+            limit :limit
+        ) sized
+    ) summed
+    join stateroom.frame g on g.run_id = :run_id and g.seq = summed.seq
+    where summed.before < :enough_bytes
+) f on true
+order by f.seq;
+
+-- name: last
+select f.seq, f.event, f.data from stateroom.frame f
+where f.run_id = :run_id and exists (
+    select 1 from stateroom.run r join stateroom.thread t on t.thread_id = r.thread_id where r.run_id = f.run_id
+)
+order by f.seq desc
+limit 1;
 
 -- name: boundary
 select s.updated_at, s.run_id from stateroom.stream s

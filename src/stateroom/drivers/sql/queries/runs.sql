@@ -160,7 +160,7 @@ update stateroom.run set
     status = 'running', attempt = attempt + 1,
     fence = case fence when 0 then seq * 16777216 else fence end + 1,
     lease_owner = :owner, lease_until = :now + cast(:lease as bigint),
-    cancel = null, cancel_reason = null, started_at = :now, updated_at = :now
+    cancel = null, cancel_reason = null, started_at = coalesce(started_at, :now), updated_at = :now
 where run_id = (
     select run_id from stateroom.run
     where thread_id = :thread_id and status = 'pending'
