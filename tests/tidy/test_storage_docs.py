@@ -14,10 +14,10 @@ from stateroom import PostgresSaver, SqliteSaver
 from stateroom.contract.events import EventLimits
 from stateroom.drivers.postgres.storage import PostgresStorage
 from stateroom.drivers.sqlite.storage import SqliteStorage
+from stateroom.model import private_keys
 from stateroom.model.run import Multitask
 from stateroom.model.thread import TTLStrategy
 from stateroom.model.thread_ttl import ThreadTTLSettings
-from stateroom.savers import metadata
 
 DOCS = Path(__file__).parents[2] / "docs"
 STORAGE = (DOCS / "storage.md").read_text(encoding="utf-8")
@@ -85,4 +85,4 @@ def test_every_choice_is_documented(head: str, names: Any) -> None:
 
 def test_every_word_of_a_credential_is_documented() -> None:
     (words,) = re.findall(r"by one of these\nwords: (.*?)\. So", CHECKPOINTS, flags=re.DOTALL)
-    assert set(re.findall(r"`(\w+)`", words)) == metadata._PRIVATE_WORDS | {"api_key"}
+    assert set(re.findall(r"`(\w+)`", words)) == private_keys._PRIVATE_WORDS | {"api_key"}

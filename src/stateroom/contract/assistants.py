@@ -45,12 +45,14 @@ class AssistantQuery(NamedTuple):
     """Which assistants count: those that fit each condition that is not None.
 
     ``metadata`` and ``enforced_metadata`` are two conditions by JSON containment, both of which must hold.
+    ``name_part`` is a part of the name, in whatever case.
     """
 
     graph_id: str | None = None
     name: str | None = None
     metadata: Mapping[str, Any] | None = None
     enforced_metadata: Mapping[str, Any] | None = None
+    name_part: str | None = None
 
 
 class Assistants(ABC):

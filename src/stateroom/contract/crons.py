@@ -38,7 +38,10 @@ class NewCron(NamedTuple):
 
 
 class CronChange(NamedTuple):
-    """What becomes of a cron; what is not mentioned stays. ``metadata`` is merged key by key."""
+    """What becomes of a cron; what is not mentioned stays.
+
+    ``metadata`` and ``private`` are merged key by key.
+    """
 
     schedule: Maybe[str] = UNSET
     timezone: Maybe[str | None] = UNSET
@@ -48,6 +51,7 @@ class CronChange(NamedTuple):
     on_run_completed: Maybe[Completion] = UNSET
     next_run_at: Maybe[int | None] = UNSET
     end_at: Maybe[int | None] = UNSET
+    private: Maybe[Mapping[str, Any]] = UNSET
 
 
 class CronQuery(NamedTuple):

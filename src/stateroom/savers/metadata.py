@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -14,30 +13,15 @@ from langgraph.checkpoint.base import CheckpointMetadata, get_checkpoint_metadat
 
 from stateroom.errors import InvalidFilter, InvalidValue, StateroomError
 from stateroom.model.metadata import contains
+from stateroom.model.private_keys import is_private
 from stateroom.model.text import path_step, show
 
-__all__ = ["fits", "is_private", "metadata_bytes", "wanted_metadata"]
+__all__ = ["PRIVATE_KEYS_KEY", "fits", "metadata_bytes", "public_parts", "wanted_metadata"]
 
-_PRIVATE_WORDS: Final = frozenset(
-    {
-        *("auth", "authorization", "apikey", "bearer", "cookie", "cookies", "credential", "credentials"),
-        *("jwt", "passphrase", "passwd", "password", "secret", "secrets", "token"),
-    }
-)
-
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+PRIVATE_KEYS_KEY: Final = "__stateroom_private"
+"""The key of ``config["configurable"]`` that holds the names of further keys whose values go nowhere."""
 
 _UNSAFE = re.compile("[\0\ud800-\udfff]")
-
-
-def is_private(key: str) -> bool:
-    """Tell whether a key of a config stays out of metadata: ``_any``, or one that names a credential.
-
-    A credential is named by a word such as auth, token, secret, password, jwt, or by api key.
-    """
-    words = [word.lower() for word in _WORD.findall(key)]
-    pairs = {first + second for first, second in pairwise(words)}
-    return key.startswith("_") or not _PRIVATE_WORDS.isdisjoint({*words, *pairs})
 
 
 def metadata_bytes(config: RunnableConfig, metadata: CheckpointMetadata) -> bytes:
@@ -47,8 +31,7 @@ def metadata_bytes(config: RunnableConfig, metadata: CheckpointMetadata) -> byte
     ``writes``, which old releases wrote, is left out if JSON cannot hold it; for any other value that JSON
     cannot hold InvalidValue is raised.
     """
-    public = {key: _public(config.get(key)) for key in ("metadata", "configurable")}
-    found = dict(get_checkpoint_metadata(public, metadata))  # type: ignore[arg-type]  # two keys of a config
+    found = dict(get_checkpoint_metadata(public_parts(config), metadata))
     plain = {}
     for key, value in found.items():
         try:
@@ -57,6 +40,15 @@ def metadata_bytes(config: RunnableConfig, metadata: CheckpointMetadata) -> byte
             if key != "writes":
                 raise
     return json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
+
+
+def public_parts(config: RunnableConfig) -> RunnableConfig:
+    """Return what of a config may be kept: its metadata and its configurable, without what is private."""
+    hidden = (config.get("configurable") or {}).get(PRIVATE_KEYS_KEY) or ()
+    return {
+        "metadata": _public(config.get("metadata"), hidden),
+        "configurable": _public(config.get("configurable"), hidden),
+    }
 
 
 def wanted_metadata(wanted: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -75,8 +67,8 @@ def fits(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     )
 
 
-def _public(part: Any) -> dict[str, Any]:
-    return {key: value for key, value in (part or {}).items() if not is_private(key)}
+def _public(part: Any, hidden: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in (part or {}).items() if not (is_private(key) or key in hidden)}
 
 
 def _plain(value: Any, path: str) -> Any:

@@ -19,9 +19,8 @@ from stateroom.drivers.sql.checkpoint_rows import Key, Stored, Value, Write
 from stateroom.drivers.sql.dialect import Session
 from stateroom.drivers.sql.queries import queries
 from stateroom.errors import InvalidValue, Misconfigured
-from stateroom.model.run import Attempt
 from stateroom.model.text import flaw
-from stateroom.savers.admission import Guard, refused
+from stateroom.savers.admission import Guard, query_of, refused
 from stateroom.savers.base import Saver
 
 if TYPE_CHECKING:
@@ -202,9 +201,7 @@ def _held(guard: Guard) -> tuple[str, dict[str, Any]]:
     """Return the query that has a row if a guard holds, and its parameters, under names of their own."""
     if guard is None:
         return "select 1", {}
-    name, parameters = (
-        ("running", guard._asdict()) if isinstance(guard, Attempt) else ("thread", {"thread_id": guard})
-    )
+    name, parameters = query_of(guard)
     return _renamed(queries("checkpoints")[name]), {f"held_{key}": value for key, value in parameters.items()}
 
 

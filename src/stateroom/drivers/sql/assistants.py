@@ -19,8 +19,17 @@ from stateroom.drivers.sql.assistant_columns import changed_columns, merged_colu
 from stateroom.drivers.sql.dialect import Dialect, Row, Session
 from stateroom.drivers.sql.documents import checked_id, checked_text, metadata_bytes, object_of
 from stateroom.drivers.sql.queries import queries
-from stateroom.drivers.sql.searching import Conditions, Equal, Key, Listed, counted, found, holds_metadata
-from stateroom.drivers.sql.terms import change_terms, metadata_terms
+from stateroom.drivers.sql.searching import (
+    Conditions,
+    Equal,
+    Holds,
+    Key,
+    Listed,
+    counted,
+    found,
+    holds_metadata,
+)
+from stateroom.drivers.sql.terms import Wanted, change_terms, metadata_terms
 from stateroom.errors import Conflict, InvalidInput, NotFound
 from stateroom.model.assistant import ASSISTANT_SORTS, Assistant
 from stateroom.model.metadata import contains
@@ -198,7 +207,14 @@ def _conditions(query: AssistantQuery) -> Conditions[Assistant]:
         *holds_metadata(query.metadata, "metadata", _metadata_of),
         *holds_metadata(query.enforced_metadata, "enforced_metadata", _metadata_of),
     ]
+    if query.name_part is not None:
+        holds.append(_has_name_part(checked_text(query.name_part, "name_part")))
     return Conditions(equal, holds)
+
+
+def _has_name_part(part: str) -> Holds[Assistant]:
+    folded = part.casefold()
+    return Holds(Wanted(frozenset(), suffice=False), lambda assistant: folded in assistant.name.casefold())
 
 
 def _metadata_of(assistant: Assistant) -> Mapping[str, Any]:

@@ -42,7 +42,15 @@ def changed_columns(change: CronChange) -> dict[str, Any]:
 def merged_columns(before: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a cron after a change; raise LimitExceeded for metadata too large."""
     metadata = merged_metadata(before["metadata"], changed.get("metadata"))
-    return {**before, **changed, "metadata": metadata}
+    return {**before, **changed, "metadata": metadata, "private": _merged_private(before, changed)}
+
+
+def _merged_private(before: Mapping[str, Any], changed: Mapping[str, Any]) -> bytes | None:
+    kept: bytes | None = before["private"]
+    if "private" not in changed:
+        return kept
+    change = maybe_state(changed["private"]) or {}
+    return state_bytes({**(maybe_state(kept) or {}), **change}, "private")
 
 
 def cron_of(row: Row) -> Cron:

@@ -41,7 +41,7 @@ _TERMS: Final = "stateroom.cron_term"
 
 _CHANGEABLE: Final = (
     *("schedule", "timezone", "enabled", "payload", "metadata", "on_run_completed"),
-    *("next_run_at", "end_at"),
+    *("next_run_at", "end_at", "private"),
 )
 
 

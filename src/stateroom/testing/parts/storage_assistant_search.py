@@ -102,6 +102,15 @@ class AssistantSearchSuite(StorageHarness):
             assert ids(storage, query) == found, query
             assert storage.assistants.count(query) == len(found), query
 
+    def test_assistants_are_found_by_a_part_of_their_name(self, storage: Storage) -> None:
+        for identity, name in {"a": "Émile", "b": "smile 50%", "c": "mil_e", "d": "other"}.items():
+            make_assistant(storage, identity, name=name)
+        for part, found in {"mil": "cba", "ÉMILE": "a", "%": "b", "_": "c", "": "dcba", "x": ""}.items():
+            query = AssistantQuery(graph_id="g", name_part=part)
+            assert ids(storage, query) == found, part
+            assert storage.assistants.count(query) == len(found), part
+        assert read_through(storage, AssistantQuery(name_part="mil"), limit=2) == ["cb", "a"]
+
     def test_metadata_of_assistants_is_compared_by_containment(self, storage: Storage) -> None:
         make_assistant(storage, metadata={"a": {"b": [1, {"c": None, "d": True}]}, "t": "x"})
         for wanted, fits in (
@@ -210,6 +219,7 @@ class AssistantSearchSuite(StorageHarness):
             ("graph_id", AssistantQuery(graph_id="a\0b")),
             ("graph_id", AssistantQuery(graph_id="")),
             ("name", AssistantQuery(name="a\0b")),
+            ("name_part", AssistantQuery(name_part="a\0b")),
             ("metadata.x", AssistantQuery(metadata={"x": object()})),
             ("enforced_metadata.x", AssistantQuery(enforced_metadata={"x": object()})),
         ]

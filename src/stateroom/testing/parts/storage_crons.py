@@ -95,6 +95,18 @@ class CronSuite(CronFiringSuite):
         (answered,) = stocked.crons.due()
         assert answered.private == private
 
+    def test_what_is_private_is_changed_key_by_key(self, stocked: Storage, clock: ManualClock) -> None:
+        make_cron(stocked, private={"token": "secret", "context": {"a": 1, "b": 2}}, next_run_at=clock())
+        update(stocked, private={"context": {"a": 3}, "more": None})
+        (answered,) = stocked.crons.due()
+        assert answered.private == {"token": "secret", "context": {"a": 3}, "more": None}
+
+    def test_what_is_private_can_be_added(self, stocked: Storage, clock: ManualClock) -> None:
+        make_cron(stocked, next_run_at=clock())
+        assert update(stocked, private={"token": "secret"}).private is None
+        (answered,) = stocked.crons.due()
+        assert answered.private == {"token": "secret"}
+
     def test_a_crons_id_that_is_taken_is_a_conflict(self, stocked: Storage) -> None:
         made = make_cron(stocked)
         check_refused(

@@ -25,7 +25,8 @@ from stateroom.cron
 where cron_id = :cron_id;
 
 -- name: lock
-select schedule, timezone, enabled, payload, metadata, on_run_completed, next_run_at, end_at, created_at
+select schedule, timezone, enabled, payload, metadata, on_run_completed, next_run_at, end_at, private,
+    created_at
 from stateroom.cron
 where cron_id = :cron_id {lock};
 
@@ -33,7 +34,8 @@ where cron_id = :cron_id {lock};
 update stateroom.cron set
     schedule = :schedule, timezone = cast(:timezone as text), enabled = :enabled, payload = :payload,
     metadata = :metadata, on_run_completed = :on_run_completed, next_run_at = cast(:next_run_at as bigint),
-    end_at = cast(:end_at as bigint), occurrence = occurrence + 1, error = null, updated_at = :now
+    end_at = cast(:end_at as bigint), private = :private, occurrence = occurrence + 1, error = null,
+    updated_at = :now
 where cron_id = :cron_id;
 
 -- name: delete
