@@ -6,13 +6,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # LangGraph's own server, which a test runs, has an environment of its own.
 LANGGRAPH_DEV := .venv-langgraph
+# LangGraph's JavaScript SDK, which drives the server in the tests, run by the Node of the environment.
+JAVASCRIPT := tests/javascript
 CODE := $(wildcard src tests benchmarks examples)
 # Further arguments for pytest, the demo or the benchmarks: make test ARGS="-k filter"
 ARGS ?=
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup langgraph-dev demo test check bench format upstream lock clean
+.PHONY: help setup langgraph-dev javascript demo test check bench format upstream lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,10 +23,13 @@ setup: $(READY) ## Create .venv with the locked development set and this package
 
 langgraph-dev: $(LANGGRAPH_DEV)/.ready ## Create .venv-langgraph with LangGraph's own server
 
-demo: $(READY) ## Remember a few things, find them again
-	@$(BIN)/python examples/remember.py $(ARGS)
+javascript: $(JAVASCRIPT)/node_modules/.ready ## Install LangGraph's JavaScript SDK for the tests
 
-test: $(READY) $(LANGGRAPH_DEV)/.ready ## Run every test
+demo: $(READY) ## Remember things over a crash, then serve an agent over one
+	@$(BIN)/python examples/remember.py $(ARGS)
+	@$(BIN)/python examples/serve.py
+
+test: $(READY) $(LANGGRAPH_DEV)/.ready $(JAVASCRIPT)/node_modules/.ready ## Run every test
 	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(READY) ## Check format, lint, types, layers and the project's own rules, under 30 s
@@ -52,7 +57,7 @@ lock: $(READY) ## Resolve requirements-dev.lock anew (needs uv on the path)
 	@cp $(VENV)/lock.txt requirements-dev.lock
 
 clean: ## Remove .venv and everything that tools left behind
-	@rm -rf $(VENV) $(LANGGRAPH_DEV) .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
+	@rm -rf $(VENV) $(LANGGRAPH_DEV) $(JAVASCRIPT)/node_modules .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov
 	@find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements-dev.lock pyproject.toml
@@ -69,4 +74,9 @@ $(LANGGRAPH_DEV)/.ready: requirements-langgraph-dev.lock pyproject.toml $(READY)
 	@test -x $(LANGGRAPH_DEV)/bin/python || $(PYTHON) -m venv $(LANGGRAPH_DEV)
 	@$(LANGGRAPH_DEV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-langgraph-dev.lock
 	@$(LANGGRAPH_DEV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(JAVASCRIPT)/node_modules/.ready: $(JAVASCRIPT)/package-lock.json $(READY)
+	@echo "Setting up $(JAVASCRIPT)/node_modules ..."
+	@$(BIN)/npm ci --prefix $(JAVASCRIPT) --no-audit --no-fund --loglevel=error > /dev/null
 	@touch $@

@@ -6,8 +6,13 @@ from langgraph.store.base import InvalidNamespaceError
 
 __all__ = [
     "Conflict",
+    "Denied",
     "Fenced",
+    "IdempotencyKeyInFlight",
+    "IdempotencyKeyReused",
+    "InvalidAssistant",
     "InvalidFilter",
+    "InvalidIdempotencyKey",
     "InvalidIndex",
     "InvalidInput",
     "InvalidKey",
@@ -15,6 +20,7 @@ __all__ = [
     "InvalidPage",
     "InvalidPath",
     "InvalidPattern",
+    "InvalidSchedule",
     "InvalidTTL",
     "InvalidValue",
     "LimitExceeded",
@@ -25,6 +31,7 @@ __all__ = [
     "StateroomError",
     "ThreadBusy",
     "ThreadStatusMismatch",
+    "Unauthenticated",
     "Unavailable",
 ]
 
@@ -75,10 +82,35 @@ class ThreadStatusMismatch(Conflict):
     code = "thread_status_mismatch"
 
 
+class IdempotencyKeyInFlight(Conflict):
+    """A request with this idempotency key is being answered at this moment."""
+
+    code = "idempotency_key_in_flight"
+    retryable = True
+
+
+class Unauthenticated(StateroomError):
+    """Nobody knows who the caller is."""
+
+    code = "unauthenticated"
+
+
+class Denied(StateroomError):
+    """The caller may not do this."""
+
+    code = "denied"
+
+
 class InvalidInput(StateroomError, ValueError):
     """The caller passed something that breaks a documented rule."""
 
     code = "invalid_input"
+
+
+class InvalidAssistant(InvalidInput):
+    """No assistant and no graph has this name."""
+
+    code = "invalid_assistant"
 
 
 class InvalidNamespace(InvalidInput, InvalidNamespaceError):
@@ -133,6 +165,24 @@ class InvalidIndex(InvalidInput):
     """An ``index`` argument names no usable paths."""
 
     code = "invalid_index"
+
+
+class InvalidSchedule(InvalidInput):
+    """A cron's schedule, time zone or end cannot be understood."""
+
+    code = "invalid_schedule"
+
+
+class InvalidIdempotencyKey(InvalidInput):
+    """An idempotency key is too long or holds what is not printable, or the request takes none."""
+
+    code = "invalid_idempotency_key"
+
+
+class IdempotencyKeyReused(InvalidInput):
+    """An idempotency key was used before, for another request."""
+
+    code = "idempotency_key_reused"
 
 
 class LimitExceeded(StateroomError, ValueError):

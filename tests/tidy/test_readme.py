@@ -42,6 +42,7 @@ CLAIMING = [
     "docs/postgres.md",
     "docs/quickstart.md",
     "docs/search.md",
+    "docs/server.md",
     "docs/settings.md",
     "docs/storage.md",
     "docs/ttl.md",

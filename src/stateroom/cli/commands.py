@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.logging import RichHandler
 
 from stateroom import __version__
-from stateroom.errors import StateroomError
-from stateroom.savers import PostgresSaver
+from stateroom.cli.console import log_to_stderr, said, say
+from stateroom.cli.doctor import doctor
+from stateroom.cli.serving import dev, start
 from stateroom.search.index_config import DistanceType, VectorType
-from stateroom.stores.postgres import migrate_postgres
 
 __all__ = ["app"]
 
@@ -50,28 +47,29 @@ def migrate(
     vector_type: Annotated[VectorType, typer.Option(help="How vectors are kept.")] = "vector",
     hnsw: Annotated[bool, typer.Option("--hnsw", help="Build an HNSW index over the vectors.")] = False,
 ) -> None:
-    """Create or migrate the tables of PostgresStore and PostgresSaver; others may go on writing meanwhile.
+    """Create or migrate all tables: of items, checkpoints and the server; others may go on meanwhile.
 
-    Both do the same on first use; this is for a deployment that wants it done before.
+    Each does it on first use; this is for a deployment that wants it done before.
     """
-    console = Console(stderr=True)
-    log = logging.getLogger("stateroom")
-    log.addHandler(RichHandler(console=console, show_path=False))
-    log.setLevel(logging.INFO)
-    try:
-        with console.status(f"Setting up the schema {schema} ..."):
-            migrate_postgres(
-                uri,
-                schema=schema,
-                index_keys=index_key or (),
-                dims=dims,
-                distance_type=distance_type,
-                vector_type=vector_type,
-                hnsw=hnsw,
-            )
-            with PostgresSaver(uri, schema=schema) as saver:
-                saver.setup()
-    except StateroomError as error:
-        console.print(f"[red]{error.code}[/red]: {error}", highlight=False)
-        raise typer.Exit(1) from error
-    console.print(f"The schema {schema} is up to date.", highlight=False)
+    log_to_stderr()
+    with said():
+        from stateroom.savers import PostgresSaver
+        from stateroom.stores.postgres import migrate_postgres
+
+        migrate_postgres(
+            uri,
+            schema=schema,
+            index_keys=index_key or (),
+            dims=dims,
+            distance_type=distance_type,
+            vector_type=vector_type,
+            hnsw=hnsw,
+        )
+        with PostgresSaver(uri, schema=schema) as saver:
+            saver.setup()
+    say(f"The schema {schema} is up to date.")
+
+
+app.command()(dev)
+app.command()(start)
+app.command()(doctor)

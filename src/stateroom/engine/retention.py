@@ -14,6 +14,7 @@ from stateroom.errors import StateroomError
 from stateroom.model.run import RunStatus
 from stateroom.model.thread import Thread, ThreadStatus, TTLStrategy
 from stateroom.model.thread_ttl import ThreadTTLSettings
+from stateroom.service.elsewhere import Elsewhere, remove_thread
 
 __all__ = ["DELIVERIES_KEPT", "Pruner", "Retention", "Swept"]
 
@@ -53,8 +54,17 @@ class Retention:
     logged and stops no other. Several processes may sweep one database at the same time.
     """
 
-    def __init__(self, storage: Storage, saver: Pruner, settings: ThreadTTLSettings | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        saver: Pruner,
+        settings: ThreadTTLSettings | None = None,
+        *,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        """Make it; ``saver`` is the checkpointer, and ``elsewhere`` too if it is the application's own."""
         self._storage = storage
+        self._elsewhere = elsewhere
         self._saver = saver
         self._settings = settings or ThreadTTLSettings()
         self._stopped = threading.Event()
@@ -108,7 +118,10 @@ class Retention:
         assert thread.ttl is not None
         assert thread.expires_at is not None
         if thread.ttl.strategy is TTLStrategy.DELETE:
-            return threads.delete(thread.thread_id, if_expires_at=thread.expires_at), False, False
+            removed = remove_thread(
+                threads, self._elsewhere, thread.thread_id, if_expires_at=thread.expires_at
+            )
+            return removed, False, False
         active = self._is_active(thread)
         if not active:
             self._saver.prune([thread.thread_id], strategy="keep_latest")

@@ -7,11 +7,13 @@ from typing import Final
 from stateroom.errors import LimitExceeded
 
 __all__ = [
+    "AFTER_SECONDS_MAX",
     "BATCH_OPERATIONS_MAX",
     "DURATION_MAX",
     "FILTER_CHOICES_MAX",
     "FILTER_CONDITIONS_MAX",
     "FILTER_DEPTH_MAX",
+    "IDEMPOTENCY_KEY_MAX",
     "ID_BYTES_MAX",
     "INTEGER_DIGITS_MAX",
     "KEY_BYTES_MAX",
@@ -68,6 +70,12 @@ METADATA_BYTES_MAX: Final = 1024 * 1024
 
 RUN_BATCH_MAX: Final = 100
 """Runs that one call makes."""
+
+AFTER_SECONDS_MAX: Final = 24 * 60 * 60
+"""Seconds that a run may be put off by."""
+
+IDEMPOTENCY_KEY_MAX: Final = 255
+"""Characters of an ``Idempotency-Key``."""
 
 PAGE_NUMBER_MAX: Final = 2**63 - 1
 """The largest limit or offset, which is what databases can count to."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +12,7 @@ from langgraph.store.base import BaseStore
 
 from stateroom.contract.items import Items
 from stateroom.errors import Misconfigured
-from stateroom.importing import load_named
+from stateroom.importing import entered, load_named
 from stateroom.model.text import show
 from stateroom.stores.base import Store
 from stateroom.stores.foreign import from_base_store
@@ -41,7 +40,10 @@ async def open_named_store(section: Mapping[str, Any], *, base: Path) -> AsyncIt
     field = f"store.{setting}"
     async with AsyncExitStack() as stack:
         found = load_named(reference, base=base, field=field)
-        named = await _entered(found, stack, f"{field} {reference!r}", field)
+        name = f"{field} {reference!r}"
+        named = await entered(found, stack, is_open=_is_open, name=name, forms=_FORMS, field=field)
+        if not _is_open(named):
+            raise Misconfigured(f"{name} gives {show(named)}; make it {_FORMS}", field=field)
         if setting == "path" and isinstance(named, Items):
             raise Misconfigured(
                 f"{field} {reference!r} is an Items driver; name it by store.adapter", field=field
@@ -80,27 +82,5 @@ def _reference(section: Mapping[str, Any]) -> tuple[str, str]:
     return setting, reference
 
 
-async def _entered(found: Any, stack: AsyncExitStack, name: str, field: str) -> Any:
-    """Call, await and enter what has been loaded, until it is a store."""
-    if callable(found) and not _is_open(found) and not _is_manager(found):
-        try:
-            inspect.signature(found).bind()
-        except TypeError:
-            raise Misconfigured(f"{name} needs arguments; make it {_FORMS}", field=field) from None
-        found = found()
-    if inspect.isawaitable(found):
-        found = await found
-    if not _is_open(found) and _is_manager(found):
-        is_async = hasattr(type(found), "__aenter__")
-        found = await stack.enter_async_context(found) if is_async else stack.enter_context(found)
-    if not _is_open(found):
-        raise Misconfigured(f"{name} gives {show(found)}; make it {_FORMS}", field=field)
-    return found
-
-
 def _is_open(found: object) -> bool:
     return isinstance(found, BaseStore | Items)
-
-
-def _is_manager(found: object) -> bool:
-    return hasattr(type(found), "__aenter__") or hasattr(type(found), "__enter__")

@@ -1,0 +1,1 @@
+"""HTTP as ``langgraph_sdk`` expects it."""

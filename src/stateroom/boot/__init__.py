@@ -1,0 +1,1 @@
+"""The one place where drivers, services and the HTTP side are joined into a server."""
