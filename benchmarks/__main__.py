@@ -24,6 +24,7 @@ from benchmarks import (
     growth,
     kv,
     retrieval,
+    server,
     storage_events,
     storage_queue,
     storage_threads,
@@ -46,6 +47,7 @@ SUITES: dict[str, Callable[[Options, Path], Iterator[Line]]] = {
     "threads": storage_threads.measure,
     "checkpoints": checkpoints.measure,
     "events": storage_events.measure,
+    "server": server.measure,
 }
 if aegis.SERVER:
     SUITES["aegis"] = aegis.measure
