@@ -47,7 +47,11 @@ class Load:
 
     async def ask(self, client: httpx.AsyncClient, method: str, path: str, **options: Any) -> Any:
         """Return what the server answers; raise Wrong for an error."""
-        answer = await client.request(method, path, **options)
+        try:
+            answer = await client.request(method, path, **options)
+        except httpx.TransportError:
+            # Servers close connections that rest, at times just as they are used again.
+            answer = await client.request(method, path, **options)
         if answer.status_code >= 400:
             raise Wrong(f"{answer.status_code} {answer.text[:120]}")
         return answer.json() if answer.content else None

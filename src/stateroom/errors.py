@@ -28,6 +28,7 @@ __all__ = [
     "NotFound",
     "NotSupported",
     "OutsideGraph",
+    "RunFailed",
     "StateroomError",
     "ThreadBusy",
     "ThreadStatusMismatch",
@@ -202,6 +203,12 @@ class Unavailable(StateroomError):
 
     code = "unavailable"
     retryable = True
+
+
+class RunFailed(StateroomError):
+    """A run that the caller waited for did not end well."""
+
+    code = "run_failed"
 
 
 class Misconfigured(StateroomError, ValueError):

@@ -45,7 +45,8 @@ class Limits:
 class HttpSettings:
     """What the HTTP side serves: the ``http`` section of a ``langgraph.json``, and the address.
 
-    ``disabled`` are groups of routes that do not exist: assistants, threads, runs, crons, store, meta.
+    ``disabled`` are groups of routes that do not exist: assistants, threads, runs, crons, store, mcp, a2a,
+    meta.
     ``app`` names an ASGI application whose routes are served beside ours.
     ``configurable_includes`` and ``configurable_excludes`` are patterns of headers that reach a run's
     configurable.

@@ -69,8 +69,10 @@ class Watched(Events):
         return self._events.last(run_id)
 
     @override
-    def subscribe(self, run_id: str, woken: Callable[[], None]) -> Callable[[], None]:
-        stop = self._events.subscribe(run_id, (lambda: None) if self.deaf else woken)
+    def subscribe(
+        self, run_id: str, woken: Callable[[], None], *, frames: bool = True
+    ) -> Callable[[], None]:
+        stop = self._events.subscribe(run_id, (lambda: None) if self.deaf else woken, frames=frames)
         self.subscribed += 1
 
         def unsubscribe() -> None:

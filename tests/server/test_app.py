@@ -20,7 +20,10 @@ from tests.server.auths import as_user, beside, people
 from tests.server.conftest import Running, StartServer, run_in_thread
 
 SAYING: Any = {"messages": ["a"]}
-FEATURES = ("assistants", "threads", "runs", "crons", "store", "strict_resume", "stream_namespaces")
+FEATURES = (
+    *("assistants", "threads", "runs", "crons", "store", "mcp", "a2a"),
+    *("strict_resume", "stream_namespaces"),
+)
 CUSTOM = f"{Path(__file__).with_name('custom_app.py')}:app"
 
 

@@ -25,6 +25,7 @@ BODIES: Final[dict[str, Any]] = {
     "create_run": RUN,
     "wait_for_new_run": RUN,
     "stream_new_run": RUN,
+    "stream_new_run_on_thread": RUN,
     "update_thread": {"metadata": {"owner": "u2"}},
     "update_state": {"values": {"messages": ["of u2"]}},
     "patch_state": {"metadata": {"x": 1}},

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, StateGraph
-from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
 from stateroom.boot.compose import Server
+from stateroom.contract.runs import RunQuery
 from stateroom.engine import leases
 from stateroom.errors import Fenced, NotFound, ThreadBusy, Unavailable
-from stateroom.model.run import Attempt
+from stateroom.model.run import Attempt, CancelAction
 from stateroom.savers.attempts import ATTEMPT_KEY, Resting, bound
 from stateroom.savers.sqlite import SqliteSaver
 from stateroom.service.scope import Scope
@@ -55,7 +55,7 @@ def running(checkpointer: str, new_settings: Callable[..., Settings]) -> Iterato
 
 
 @pytest.fixture
-async def thread_id(client: LangGraphClient) -> str:
+async def thread_id(client: Any) -> str:
     return str((await client.threads.create())["thread_id"])
 
 
@@ -73,28 +73,26 @@ def kept(running: Running) -> Callable[[str], int]:
     return count
 
 
-async def values(client: LangGraphClient, thread_id: str) -> Any:
+async def values(client: Any, thread_id: str) -> Any:
     return (await client.threads.get_state(thread_id))["values"]
 
 
-async def ids(client: LangGraphClient, thread_id: str) -> list[Any]:
+async def ids(client: Any, thread_id: str) -> list[Any]:
     return [each["checkpoint"]["checkpoint_id"] for each in await client.threads.get_history(thread_id)]
 
 
-async def begun(client: LangGraphClient, thread_id: str, log: Path, **said: Any) -> str:
+async def begun(client: Any, thread_id: str, log: Path, **said: Any) -> str:
     """Start a run that goes on, and return its id once it has taken steps."""
     given = {"input": {**SLOW, "log_file": str(log)}, **said}
     run = await client.runs.create(thread_id, "slow", **given)
     await eventually(lambda: log.exists() and log.read_text().count("\n") > 2)
-    return run["run_id"]
+    return str(run["run_id"])
 
 
 # ---- what every checkpointer does
 
 
-async def test_a_conversation_is_kept_in_it(
-    client: LangGraphClient, thread_id: str, kept: Callable[[str], int]
-) -> None:
+async def test_a_conversation_is_kept_in_it(client: Any, thread_id: str, kept: Callable[[str], int]) -> None:
     await client.runs.wait(thread_id, "echo", input=HI)
     run = await client.runs.create(thread_id, "echo", input={"messages": ["again"]})
     await client.runs.join(thread_id, run["run_id"])
@@ -105,7 +103,7 @@ async def test_a_conversation_is_kept_in_it(
     assert kept(thread_id) == len(await client.threads.get_history(thread_id)) == 6
 
 
-async def test_questions_wait_in_it_and_are_answered(client: LangGraphClient, thread_id: str) -> None:
+async def test_questions_wait_in_it_and_are_answered(client: Any, thread_id: str) -> None:
     asked = await client.runs.wait(thread_id, "hitl", input={"messages": []})
     assert [each["value"] for each in asked["__interrupt__"]] == [{"question": "ok?"}]
     state = await client.threads.get_state(thread_id)
@@ -114,14 +112,14 @@ async def test_questions_wait_in_it_and_are_answered(client: LangGraphClient, th
     assert (answered["answer"], answered["log"]) == ("yes", ["before", "answered yes"])
 
 
-async def test_questions_of_a_subgraph_too(client: LangGraphClient, thread_id: str) -> None:
+async def test_questions_of_a_subgraph_too(client: Any, thread_id: str) -> None:
     asked = await client.runs.wait(thread_id, "subgraph", input={"messages": []})
     assert asked["__interrupt__"]
     answered = await client.runs.wait(thread_id, "subgraph", command={"resume": "yes"})
     assert answered["answer"] == "yes"
 
 
-async def test_a_run_forks_and_a_state_is_changed(client: LangGraphClient, thread_id: str) -> None:
+async def test_a_run_forks_and_a_state_is_changed(client: Any, thread_id: str) -> None:
     await client.runs.wait(thread_id, "echo", input=HI)
     first = (await ids(client, thread_id))[0]
     await client.runs.wait(thread_id, "echo", input={"messages": ["one way"]})
@@ -135,7 +133,7 @@ async def test_a_run_forks_and_a_state_is_changed(client: LangGraphClient, threa
 
 
 async def test_a_deleted_thread_leaves_nothing(
-    client: LangGraphClient, thread_id: str, kept: Callable[[str], int]
+    client: Any, thread_id: str, kept: Callable[[str], int]
 ) -> None:
     await client.runs.wait(thread_id, "subgraph", input={"messages": []})
     assert kept(thread_id)
@@ -149,7 +147,7 @@ async def test_a_deleted_thread_leaves_nothing(
 
 
 async def test_one_whose_run_executes_neither(
-    client: LangGraphClient, thread_id: str, kept: Callable[[str], int], running: Running, tmp_path: Path
+    client: Any, thread_id: str, kept: Callable[[str], int], running: Running, tmp_path: Path
 ) -> None:
     await begun(client, thread_id, tmp_path / "log")
     await client.threads.delete(thread_id)
@@ -158,7 +156,7 @@ async def test_one_whose_run_executes_neither(
 
 
 async def test_a_deletion_that_is_cut_short_can_be_done_again(
-    client: LangGraphClient,
+    client: Any,
     thread_id: str,
     kept: Callable[[str], int],
     running: Running,
@@ -182,7 +180,7 @@ async def test_a_deletion_that_is_cut_short_can_be_done_again(
 
 
 async def test_threads_that_were_made_for_a_run_go_with_it(
-    client: LangGraphClient, kept: Callable[[str], int], running: Running
+    client: Any, kept: Callable[[str], int], running: Running
 ) -> None:
     seen: list[str] = []
     async for part in client.runs.stream(None, "slow", input={"steps": 2}, stream_mode="checkpoints"):
@@ -194,7 +192,7 @@ async def test_threads_that_were_made_for_a_run_go_with_it(
 
 
 async def test_an_expired_thread_goes_and_a_used_one_stays(
-    client: LangGraphClient, kept: Callable[[str], int], running: Running
+    client: Any, kept: Callable[[str], int], running: Running
 ) -> None:
     threads: Any = running.server.parts.storage.threads
     brief = (await client.threads.create(ttl=1e-4))["thread_id"]
@@ -209,14 +207,14 @@ async def test_an_expired_thread_goes_and_a_used_one_stays(
     assert not kept(brief)
 
 
-async def _used(client: LangGraphClient, thread_id: str, thread: Any) -> Any:
+async def _used(client: Any, thread_id: str, thread: Any) -> Any:
     """Return a thread as it was before somebody used it."""
     await client.threads.update(thread_id, metadata={"used": True})
     return thread
 
 
 async def test_who_may_not_write_is_refused(
-    client: LangGraphClient, thread_id: str, running: Running, tmp_path: Path
+    client: Any, thread_id: str, running: Running, tmp_path: Path
 ) -> None:
     def put(named: str, **configurable: Any) -> None:
         config: Any = {"configurable": {"thread_id": named, "checkpoint_ns": "", **configurable}}
@@ -235,7 +233,7 @@ async def test_who_may_not_write_is_refused(
         put(thread_id)
 
 
-async def test_no_secret_reaches_it(client: LangGraphClient, thread_id: str, running: Running) -> None:
+async def test_no_secret_reaches_it(client: Any, thread_id: str, running: Running) -> None:
     config: Any = {"configurable": {"api_key": "hush-1", "plain": "said-1"}}
     await client.runs.wait(thread_id, "hitl", input={"messages": []}, config=config)
     await client.runs.wait(thread_id, "hitl", command={"resume": "x"}, config=config)
@@ -256,7 +254,7 @@ async def refused(call: Any, method: str) -> None:
 
 
 async def test_a_thread_is_copied_or_not(
-    client: LangGraphClient, thread_id: str, kept: Callable[[str], int], checkpointer: str, running: Running
+    client: Any, thread_id: str, kept: Callable[[str], int], checkpointer: str, running: Running
 ) -> None:
     await client.runs.wait(thread_id, "echo", input=HI)
     before = running.server.parts.storage.threads
@@ -274,7 +272,7 @@ async def test_a_thread_is_copied_or_not(
 
 
 async def test_a_thread_is_pruned_or_not(
-    client: LangGraphClient, thread_id: str, kept: Callable[[str], int], checkpointer: str
+    client: Any, thread_id: str, kept: Callable[[str], int], checkpointer: str
 ) -> None:
     await client.runs.wait(thread_id, "echo", input=HI)
     latest: Any = {"ttl": 5, "strategy": "keep_latest"}
@@ -288,9 +286,7 @@ async def test_a_thread_is_pruned_or_not(
     assert await client.threads.create(ttl=latest)
 
 
-async def test_what_a_thread_takes_is_told_or_not(
-    client: LangGraphClient, thread_id: str, checkpointer: str
-) -> None:
+async def test_what_a_thread_takes_is_told_or_not(client: Any, thread_id: str, checkpointer: str) -> None:
     await client.runs.wait(thread_id, "echo", input=HI)
     asked: Any = client.http.get(f"/threads/{thread_id}/storage")
     if checkpointer != "ours":
@@ -301,7 +297,7 @@ async def test_what_a_thread_takes_is_told_or_not(
 
 @pytest.mark.parametrize("how", ["cancel", "cancel_many", "multitask"])
 async def test_a_run_is_rolled_back_or_not(
-    client: LangGraphClient,
+    client: Any,
     thread_id: str,
     kept: Callable[[str], int],
     checkpointer: str,
@@ -337,7 +333,7 @@ async def test_a_run_is_rolled_back_or_not(
 
 
 async def test_a_run_that_goes_on_from_a_checkpoint_is_not(
-    client: LangGraphClient, thread_id: str, checkpointer: str, tmp_path: Path
+    client: Any, thread_id: str, checkpointer: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     start: Any = {**SLOW, "log_file": str(log)}
@@ -350,8 +346,34 @@ async def test_a_run_that_goes_on_from_a_checkpoint_is_not(
     await client.runs.cancel(thread_id, run_id, wait=True)
 
 
+async def test_a_roll_back_that_nobody_refused_interrupts(
+    client: Any,
+    thread_id: str,
+    kept: Callable[[str], int],
+    checkpointer: str,
+    running: Running,
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    runs = running.server.parts.storage.runs
+
+    async def interrupted(run_id: str) -> None:
+        many = kept(thread_id)
+        # As if it had been asked for when the server had another checkpointer.
+        runs.cancel(RunQuery(run_ids=[run_id]), CancelAction.ROLLBACK)
+        await client.runs.join(thread_id, run_id)
+        assert (await client.runs.get(thread_id, run_id))["status"] == "interrupted"
+        assert kept(thread_id) >= many > 0
+
+    start: Any = {**SLOW, "log_file": str(log)}
+    await client.runs.wait(thread_id, "slow", input=start, interrupt_after=["tick"])
+    await interrupted(await begun(client, thread_id, log, input=None))
+    if checkpointer != "ours":
+        await interrupted(await begun(client, thread_id, tmp_path / "another"))
+
+
 async def test_a_cron_that_rolls_back_is_refused_at_once(
-    client: LangGraphClient, thread_id: str, checkpointer: str
+    client: Any, thread_id: str, checkpointer: str
 ) -> None:
     def cron() -> Any:
         return client.crons.create_for_thread(
@@ -378,7 +400,8 @@ async def test_a_graph_that_blocks_its_loop_blocks_no_checkpoint(
         go.wait(PATIENCE)
         return {"n": 1}
 
-    stuck = StateGraph(State).add_node("stand", stand).add_edge(START, "stand").compile()
+    node: Any = stand
+    stuck = StateGraph(State).add_node("stand", node).add_edge(START, "stand").compile()
     client = start_server(checkpointer_path=f"{FILE}:{checkpointer}", objects={"stuck": stuck}).client
     thread_id = client.threads.create()["thread_id"]
     run = client.runs.create(thread_id, "stuck", input=HI)

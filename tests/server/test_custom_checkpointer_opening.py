@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_sdk.client import LangGraphClient
+from psycopg import sql
 
 from stateroom import embed_in_memory_graphs, embed_sqlite_graphs
 from stateroom.boot.compose import Server
@@ -20,7 +23,9 @@ from stateroom.boot.langgraph_json import read_project
 from stateroom.errors import Misconfigured
 from stateroom.model.thread import TTLStrategy
 from stateroom.model.thread_ttl import ThreadTTLSettings
+from stateroom.service.scope import Scope
 from stateroom.settings import Settings
+from tests.conftest import NewSchema
 from tests.server.checkpointers import FOLDER, one_and_only
 from tests.server.graphs import echo
 
@@ -32,11 +37,11 @@ async def echoed(app: Any) -> str:
     """Run a graph in an application, and return the id of its thread, whose state has been read."""
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://app", timeout=30) as http:
-        client = LangGraphClient(http)
+        client: Any = LangGraphClient(http)
         thread_id = (await client.threads.create())["thread_id"]
         await client.runs.wait(thread_id, "echo", input={"messages": ["hi"]})
         state = await client.threads.get_state(thread_id)
-        assert len(state["values"]["messages"]) == 2  # type: ignore[call-overload]  # a list or an object
+        assert len(state["values"]["messages"]) == 2
     return str(thread_id)
 
 
@@ -61,6 +66,26 @@ async def test_what_makes_one_is_passed_and_it_is_closed(tmp_path: Path, form: s
         thread_id = await echoed(app)
     async with make() as saver:
         assert await saver.aget_tuple({"configurable": {"thread_id": thread_id}})
+
+
+async def test_that_of_langgraph_for_postgres_gets_its_tables(postgres: str, new_schema: NewSchema) -> None:
+    schema = new_schema()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
+    uri = f"{postgres}{'&' if '?' in postgres else '?'}options=-csearch_path%3D{schema}"
+
+    def make() -> Any:
+        return AsyncPostgresSaver.from_conn_string(uri)
+
+    async with embed_in_memory_graphs(GRAPHS, checkpointer=make) as app:
+        thread_id = await echoed(app)
+        saver, threads = app.server.saver, app.server.parts.threads
+        here: Any = {"configurable": {"thread_id": thread_id}}
+        assert len(list(saver.list(here))) == 3
+        assert threads.prune(thread_id, TTLStrategy.KEEP_LATEST, Scope())
+        assert len(list(saver.list(here))) == 1
+        assert threads.remove(thread_id)
+        assert not list(saver.list(here))
 
 
 async def test_one_of_another_loop_is_refused() -> None:

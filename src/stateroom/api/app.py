@@ -19,9 +19,12 @@ from stateroom.api.metrics import Metrics
 from stateroom.api.prefix import Prefix
 from stateroom.api.problems import install
 from stateroom.api.routes import (
+    a2a,
     assistants,
     crons,
     deliveries,
+    invoke,
+    mcp,
     protocol,
     runs,
     store,
@@ -61,6 +64,9 @@ _ROUTERS: Final = (
     (streams.router, "runs"),
     (deliveries.router, "runs"),
     (runs.router, "runs"),
+    (invoke.router, "runs"),
+    (mcp.router, "mcp"),
+    (a2a.router, "a2a"),
     (threads.router, "threads"),
 )
 """Every router, and the group that ``http.disabled`` knows it by."""

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from stateroom.engine.news import Stopped
 
-__all__ = ["LiveResponse", "OnDisconnect"]
+__all__ = ["LiveResponse", "OnDisconnect", "left"]
 
 OnDisconnect = Callable[[], Awaitable[None]]
 """What is done when the client has left before the end; not when the server is being stopped."""
@@ -51,7 +51,7 @@ class LiveResponse(Response):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(left(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             complete = await self._send_chunks(send, leaving)
@@ -98,7 +98,7 @@ class LiveResponse(Response):
                 _log.exception("what a client's leaving brings about failed")
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive) -> None:
     """Return when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -26,6 +26,7 @@ from stateroom.errors import (
     Misconfigured,
     NotFound,
     NotSupported,
+    RunFailed,
     StateroomError,
     Unauthenticated,
     Unavailable,
@@ -53,6 +54,8 @@ _STATUSES: Final[tuple[tuple[type[StateroomError], int], ...]] = (
     (IdempotencyKeyReused, 422),
     (LimitExceeded, 413),
     (NotSupported, 422),
+    # No 5xx, after which clients and proxies would run it again by themselves.
+    (RunFailed, 422),
     (Unavailable, 503),
     (Misconfigured, 500),
     (InvalidInput, 400),

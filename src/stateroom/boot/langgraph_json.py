@@ -39,10 +39,10 @@ CORS_KEYS: Final = (
     *("allow_origin_regex", "expose_headers", "max_age"),
 )
 
-GROUPS: Final = ("assistants", "threads", "runs", "crons", "store", "meta")
+GROUPS: Final = ("assistants", "threads", "runs", "crons", "store", "mcp", "a2a", "meta")
 """Groups of routes that ``http.disable_<group>`` turns off."""
 
-ABSENT_GROUPS: Final = ("mcp", "a2a", "ui", "webhooks")
+ABSENT_GROUPS: Final = ("ui", "webhooks")
 """Groups of LangGraph's server that this one does not have."""
 
 

@@ -19,6 +19,9 @@ from stateroom.errors import Misconfigured
 
 __all__ = ["STREAMS_GRACE", "bind", "run", "serve"]
 
+KEEP_ALIVE: Final = 75
+"""Seconds that a connection may rest: longer than proxies let theirs, so that they never use a closed one."""
+
 STREAMS_GRACE: Final = 2
 """Seconds that answers under way have to end by themselves, once no run is executed any more."""
 
@@ -134,6 +137,7 @@ class _Http(uvicorn.Server):
             ws="websockets-sansio",
             server_header=False,
             timeout_graceful_shutdown=STREAMS_GRACE,
+            timeout_keep_alive=KEEP_ALIVE,
         )
         super().__init__(config)
 

@@ -58,8 +58,10 @@ class Events(ABC):
         """Return the last frame of a run, None when it has none, or none any more."""
 
     @abstractmethod
-    def subscribe(self, run_id: str, woken: Woken) -> Callable[[], None]:
+    def subscribe(self, run_id: str, woken: Woken, *, frames: bool = True) -> Callable[[], None]:
         """Have ``woken`` called whenever a run may have more frames or may have ended; answer what ends that.
+
+        Without ``frames`` only when it may have ended, or been claimed, handed back or removed.
 
         Calls can be too many and, across processes, lost or late: look again now and then in any case. This
         method waits for no database, and may be called on an event loop.

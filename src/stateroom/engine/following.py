@@ -24,12 +24,6 @@ PAGE_BYTES: Final = 64 * 1024
 PAGE_FRAMES: Final = 256
 """Frames of one page at most."""
 
-WAITING_STEP: Final = 0.001
-"""Seconds by which each look of who only waits for the end is later than the one before."""
-
-WAITING_AT_MOST: Final = 0.05
-"""Seconds between two such looks at most, while frames come."""
-
 
 class Gap(NamedTuple):
     """Frames that the reader should have got are gone: the next one's number is ``first``."""
@@ -59,13 +53,13 @@ class Part(NamedTuple):
 
 
 class _Followed:
-    """A run that somebody follows: one subscription and one poll for all of its readers.
+    """A run that somebody follows, for its frames or for its end alone: one subscription and one poll.
 
     Readers at the same place share a read that was begun at the same version of the news, so that many of
     them cost hardly more than one.
     """
 
-    def __init__(self, run_id: str, events: Events, offload: Offload, poll: float) -> None:
+    def __init__(self, run_id: str, events: Events, offload: Offload, poll: float, *, frames: bool) -> None:
         self.readers = 0
         self.news = News()
         self._run_id = run_id
@@ -74,7 +68,7 @@ class _Followed:
         self._poll = poll
         self._loop = asyncio.get_running_loop()
         self._reads: dict[tuple[int, int, int], asyncio.Task[FramePage]] = {}
-        self._stop = events.subscribe(run_id, self.news.announce)
+        self._stop = events.subscribe(run_id, self.news.announce, frames=frames)
         self._timer = self._set_timer()
 
     def close(self) -> None:
@@ -119,14 +113,14 @@ class Followers:
         self._events = events
         self._offload = offload
         self._poll = poll
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[tuple[str, bool], _Followed] = {}
         self._closed = False
         self._closers: list[Callable[[], None]] = []
 
     @property
     def following(self) -> int:
         """How many runs somebody follows at this moment."""
-        return len(self._followed)
+        return len({run_id for run_id, _ in self._followed})
 
     def close(self) -> None:
         """Have every reader, and every later one, raise ``Stopped``; from any thread."""
@@ -153,7 +147,7 @@ class Followers:
 
     async def parts(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Part]:
         """Yield what ``follow`` yields, in parts read at once: at most ``PAGE_BYTES`` and a frame."""
-        followed = self._join(run_id)
+        followed = self._join(run_id, frames=True)
         try:
             while True:
                 version = followed.news.version
@@ -168,24 +162,20 @@ class Followers:
                     del part
                     await followed.news.later_than(version)
         finally:
-            self._leave(run_id, followed)
+            self._leave(run_id, followed, frames=True)
 
     async def ended(self, run_id: str) -> RunStatus | None:
         """Wait for the end of a run; return its status, None when the run is gone."""
-        followed = self._join(run_id)
+        followed = self._join(run_id, frames=False)
         try:
-            pause = 0.0
             while True:
                 version = followed.news.version
                 part = await _part(followed, ROWS_MAX, limit=0)
                 if part.ended:
                     return part.ended.status
                 await followed.news.later_than(version)
-                # Frames are no news here, and may come by the thousand.
-                await asyncio.sleep(pause)
-                pause = min(pause + WAITING_STEP, WAITING_AT_MOST)
         finally:
-            self._leave(run_id, followed)
+            self._leave(run_id, followed, frames=False)
 
     async def output(self, run_id: str) -> tuple[RunStatus | None, bytes | None]:
         """Wait for the end of a run; return its status and what it answers, None if it left nothing."""
@@ -195,20 +185,21 @@ class Followers:
         last = await self._offload(self._events.last, run_id)
         return status, last.data if last is not None and last.event == OUTPUT_EVENT else None
 
-    def _join(self, run_id: str) -> _Followed:
-        followed = self._followed.get(run_id)
+    def _join(self, run_id: str, *, frames: bool) -> _Followed:
+        followed = self._followed.get((run_id, frames))
         if followed is None:
             # Subscribing takes no more than a lock: it need not be done on another thread.
-            followed = self._followed[run_id] = _Followed(run_id, self._events, self._offload, self._poll)
+            followed = _Followed(run_id, self._events, self._offload, self._poll, frames=frames)
+            self._followed[run_id, frames] = followed
             if self._closed:
                 followed.news.stop()
         followed.readers += 1
         return followed
 
-    def _leave(self, run_id: str, followed: _Followed) -> None:
+    def _leave(self, run_id: str, followed: _Followed, *, frames: bool) -> None:
         followed.readers -= 1
         if not followed.readers:
-            del self._followed[run_id]
+            del self._followed[run_id, frames]
             followed.close()
 
 

@@ -14,7 +14,7 @@ from langgraph.pregel.protocol import PregelProtocol
 
 from stateroom.engine.encoding import plain
 
-__all__ = ["drawing", "schemas", "subgraphs"]
+__all__ = ["drawing", "input_fields", "schemas", "subgraphs"]
 
 _Schema: TypeAlias = dict[str, Any]
 
@@ -41,6 +41,18 @@ def schemas(graph: PregelProtocol[Any, Any, Any, Any], graph_id: str) -> dict[st
         "config_schema": context,
         "context_schema": context,
     }
+
+
+def input_fields(graph: PregelProtocol[Any, Any, Any, Any]) -> frozenset[str] | None:
+    """Return the names that a graph's input may have, None where it does not say; faster than its schema."""
+    if isinstance(graph, CompiledStateGraph):
+        return frozenset(graph.builder.schemas[graph.builder.input_schema]) - {"__root__"}
+    schema = _made(graph, "input", _own) or {}
+    name = schema.get("$ref", "").rpartition("/")[2]
+    schema = schema.get("$defs", {}).get(name, schema)
+    if schema.get("type", "object") != "object":
+        return frozenset()
+    return frozenset(schema["properties"]) if schema.get("properties") else None
 
 
 def subgraphs(

@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.pregel import Pregel
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
+from stateroom.contract.runs import RunQuery
 from stateroom.contract.storage import Storage
 from stateroom.contract.threads import ThreadChange
 from stateroom.engine.graphs import Graphs
@@ -246,7 +247,7 @@ class States:
         access: str,
         work: Callable[[Graph], Coroutine[Any, Any, T]],
     ) -> T:
-        graph_id = thread.metadata.get("graph_id")
+        graph_id = thread.metadata.get("graph_id") or await self._offload(self._graph_run_on, thread)
         if not graph_id or not isinstance(graph_id, str):
             raise InvalidInput(
                 f"thread {thread.thread_id!r} names no graph whose state it has; set graph_id in its "
@@ -254,6 +255,14 @@ class States:
                 field="metadata.graph_id",
             )
         return await self._run(graph_id, config, access, work)
+
+    def _graph_run_on(self, thread: Thread) -> str | None:
+        """Return the graph of a thread whose first run goes on, or was cut short: its end would note it."""
+        for run in self._storage.runs.search(RunQuery(thread.thread_id)).rows:
+            if run.started_at is not None:
+                assistant = self._storage.assistants.version(run.assistant_id, run.assistant_version)
+                return None if assistant is None else assistant.graph_id
+        return None
 
     async def _run(
         self,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Final, Literal, NamedTuple
 
 from stateroom.contract.runs import Cancelled, NewRun, RunQuery
 from stateroom.contract.storage import Storage
-from stateroom.contract.threads import NewThread, ThreadChange
+from stateroom.contract.threads import NewThread
 from stateroom.errors import InvalidInput, NotFound
 from stateroom.ids import IdSource
 from stateroom.model.assistant import Assistant
@@ -106,11 +106,7 @@ class RunService:
             for each in new:
                 if each.multitask is Multitask.ROLLBACK:
                     stack.enter_context(self._rolling_back(RunQuery(each.thread_id)))
-            runs = self._storage.runs.create(new)
-        for each, assistant in zip(new, found, strict=True):
-            if each.new_thread is None:
-                self._stamp(each.thread_id, assistant)
-        return runs
+            return self._storage.runs.create(new)
 
     def _new_run(
         self, request: RunRequest, assistant: Assistant, scope: Scope, headers: Mapping[str, str]
@@ -153,17 +149,6 @@ class RunService:
             thread = self._storage.threads.create(new, if_exists="do_nothing")
         scope.check(_metadata(thread), "thread", thread_id)
         return None
-
-    def _stamp(self, thread_id: str, assistant: Assistant) -> None:
-        """Note on a thread that nothing was run on yet whose graph its state is to be read with.
-
-        If another graph was, the state is that graph's until this run ends: who ends it notes it.
-        """
-        thread = self._storage.threads.get(thread_id)
-        if thread is None or thread.metadata.get("graph_id"):
-            return
-        with suppress(NotFound):
-            self._storage.threads.update(thread_id, ThreadChange(metadata=_marks(assistant)))
 
     # ---- finding
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stateroom.api.live import OnDisconnect
     from stateroom.api.parts import Parts
 
-__all__ = ["LEFT", "NamespacesQuery", "abandon", "continued", "router"]
+__all__ = ["LEFT", "NamespacesQuery", "abandon", "continued", "router", "streamed"]
 
 LEFT = "the client disconnected"
 """Why runs are stopped whose clients leave."""
@@ -100,6 +100,7 @@ async def wait_for_stateless_run(
 
 
 @router.post("/threads/{thread_id}/runs/stream", responses=_LOCATED)
+@router.post("/threads/{thread_id}/stream", responses=_LOCATED, operation_id="stream_new_run_on_thread")
 async def stream_new_run(
     thread_id: ThreadId,
     body: RunBody,
@@ -111,7 +112,7 @@ async def stream_new_run(
 ) -> Response:
     """Make a run on a thread, and stream its events."""
     refuse_key(idempotency_key)
-    return await _streamed(thread_id, body, request, parts, access, namespaces)
+    return await streamed(thread_id, body, request, parts, access, namespaces)
 
 
 @router.post("/runs/stream", responses=_LOCATED)
@@ -125,7 +126,7 @@ async def stream_stateless_run(
 ) -> Response:
     """Make a run on a thread of its own, and stream its events."""
     refuse_key(idempotency_key)
-    return await _streamed(None, body, request, parts, access, namespaces)
+    return await streamed(None, body, request, parts, access, namespaces)
 
 
 @router.post("/runs/batch")
@@ -190,14 +191,15 @@ async def _waited(
     )
 
 
-async def _streamed(
+async def streamed(
     thread_id: str | None,
     body: RunBody,
     request: Request,
     parts: Parts,
     access: Access,
-    namespaces: list[str] | None,
+    namespaces: list[str] | None = None,
 ) -> Response:
+    """Make a run, and stream its events."""
     run = await make_run(parts, access, body.request(thread_id), headers=request.headers)
     view = narrowed(shown, namespaces_of(namespaces))
     return sse_response(

@@ -24,7 +24,7 @@ __all__ = ["READY_SECONDS", "meta", "router"]
 READY_SECONDS: Final = 5.0
 """How long the storage may take to answer before the server calls itself not ready."""
 
-_FEATURES: Final = ("assistants", "threads", "runs", "crons", "store")
+_FEATURES: Final = ("assistants", "threads", "runs", "crons", "store", "mcp", "a2a")
 
 router = APIRouter(tags=["system"])
 meta = APIRouter(tags=["system"])
@@ -33,6 +33,8 @@ _EXTRAS: Final = {"langsmith": False, "strict_resume": True, "stream_namespaces"
 """What clients look for beside the groups of routes: LangSmith's own services, and newer fields of runs."""
 
 _OK: Final = {"ok": True}
+
+_LANGGRAPH: Final = version("langgraph")
 
 
 @router.get("/ok")
@@ -60,7 +62,7 @@ async def info(parts: PartsDep) -> Response:
     return answer(
         {
             "version": parts.version,
-            "langgraph_py_version": version("langgraph"),
+            "langgraph_py_version": _LANGGRAPH,
             "context": "python",
             "flags": flags | _EXTRAS,
             "metadata": {"server": "stateroom", "storage": parts.settings.storage},

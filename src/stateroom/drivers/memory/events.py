@@ -13,7 +13,13 @@ from typing_extensions import override
 from stateroom.contract.events import FRAMES_READ, EventLimits, Events
 from stateroom.contract.runs import RunQuery, Runs, Woken
 from stateroom.drivers.sql.documents import checked_id
-from stateroom.drivers.sql.events import checked_bytes, checked_frames, checked_place, run_topic
+from stateroom.drivers.sql.events import (
+    checked_bytes,
+    checked_frames,
+    checked_place,
+    frames_topic,
+    subscribed,
+)
 from stateroom.drivers.sql.signals import Signals
 from stateroom.errors import Fenced
 from stateroom.model.frame import Frame, FramePage, NewFrame
@@ -90,7 +96,7 @@ class MemoryEvents(Events):
             stream.trim(self.limits)
             self._put_last(run_id, stream)
             number = stream.last
-        self._signals.send(run_topic(run_id))
+        self._signals.send(frames_topic(run_id))
         return number
 
     @override
@@ -120,8 +126,8 @@ class MemoryEvents(Events):
             return stream.frames[-1] if stream and stream.frames else None
 
     @override
-    def subscribe(self, run_id: str, woken: Woken) -> Callable[[], None]:
-        return self._signals.subscribe(run_topic(checked_id(run_id, "run_id")), woken)
+    def subscribe(self, run_id: str, woken: Woken, *, frames: bool = True) -> Callable[[], None]:
+        return subscribed(self._signals, run_id, woken, frames=frames)
 
     @override
     def sweep(self, *, limit: int = 100) -> int:

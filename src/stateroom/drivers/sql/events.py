@@ -27,7 +27,9 @@ __all__ = [
     "checked_place",
     "erase_frames",
     "erase_thread_frames",
+    "frames_topic",
     "run_topic",
+    "subscribed",
 ]
 
 FREED_AT_ONCE: Final = 1000
@@ -49,7 +51,7 @@ class SqlEvents(Events):
     def append(self, attempt: Attempt, frames: Sequence[NewFrame]) -> int:
         checked_id(attempt.run_id, "run_id")
         number = self._writer.append(attempt, checked_frames(frames))
-        self._signals.send(run_topic(attempt.run_id))
+        self._signals.send(frames_topic(attempt.run_id))
         return number
 
     @override
@@ -76,8 +78,8 @@ class SqlEvents(Events):
         return Frame(*rows[0]) if rows else None
 
     @override
-    def subscribe(self, run_id: str, woken: Woken) -> Callable[[], None]:
-        return self._signals.subscribe(run_topic(checked_id(run_id, "run_id")), woken)
+    def subscribe(self, run_id: str, woken: Woken, *, frames: bool = True) -> Callable[[], None]:
+        return subscribed(self._signals, run_id, woken, frames=frames)
 
     @override
     def sweep(self, *, limit: int = 100) -> int:
@@ -165,6 +167,24 @@ def checked_place(after: int, limit: int) -> tuple[int, int]:
         raise InvalidPage(f"after is {show(after)}; pass the number of a frame, or 0", field="after")
     limit, _ = check_page(limit, 0)
     return min(after, ROWS_MAX), limit
+
+
+def subscribed(signals: Signals, run_id: str, woken: Woken, *, frames: bool) -> Callable[[], None]:
+    """Do what ``Events.subscribe`` does."""
+    checked_id(run_id, "run_id")
+    topics = [run_topic(run_id), frames_topic(run_id)] if frames else [run_topic(run_id)]
+    stops = [signals.subscribe(topic, woken) for topic in topics]
+
+    def stop() -> None:
+        for each in stops:
+            each()
+
+    return stop
+
+
+def frames_topic(run_id: str) -> str:
+    """Return what is sent when a run may have more frames."""
+    return f"frames:{run_id}"
 
 
 def run_topic(run_id: str) -> str:

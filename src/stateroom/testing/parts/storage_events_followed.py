@@ -73,6 +73,19 @@ class EventFollowersSuite(StorageHarness):
         storage.runs.delete("r")
         assert statuses[-1] is None
 
+    def test_who_waits_for_the_end_alone_is_not_called_for_frames(self, storage: Storage) -> None:
+        attempt = stream(storage)
+        called: list[str] = []
+        stop = storage.events.subscribe("r", partial(called.append, "it may have ended"), frames=False)
+        storage.events.append(attempt, new("a", "b"))
+        assert called == []
+        settle(storage, attempt)
+        assert called
+        stop()
+        called.clear()
+        storage.runs.delete("r")
+        assert called == []
+
     def test_several_may_subscribe_to_a_run(self, storage: Storage) -> None:
         attempt = stream(storage)
         called: list[int] = []
