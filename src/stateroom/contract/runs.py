@@ -29,7 +29,8 @@ class NewRun:
 
     ``delay`` is how many microseconds after now it is due. ``if_thread_status`` are the statuses that its
     thread may have, None: any. ``new_thread`` is the thread to be made if there is none of that id; None:
-    the thread must exist. ``private`` is described with ``Run``.
+    the thread must exist. ``thread_metadata`` is merged into that of a thread that is there and has none of
+    its keys. ``private`` is described with ``Run``.
     """
 
     run_id: str
@@ -43,6 +44,7 @@ class NewRun:
     delay: int = 0
     if_thread_status: Collection[ThreadStatus] | None = None
     new_thread: NewThread | None = None
+    thread_metadata: Mapping[str, Any] | None = None
 
 
 class Renewal(NamedTuple):

@@ -114,7 +114,9 @@ class RunService:
         admission = admission_of(request)
         kwargs, private = kwargs_of(request)
         thread_id = request.thread_id or self._ids()
-        new_thread = self._new_thread(thread_id, request, assistant, scope, create=admission.create_thread)
+        new_thread, noted = self._thread_for(
+            thread_id, request, assistant, scope, create=admission.create_thread
+        )
         return NewRun(
             run_id=self._ids(),
             thread_id=thread_id,
@@ -131,12 +133,17 @@ class RunService:
             delay=admission.delay,
             if_thread_status=admission.statuses,
             new_thread=new_thread,
+            thread_metadata=noted,
         )
 
-    def _new_thread(
+    def _thread_for(
         self, thread_id: str, request: RunRequest, assistant: Assistant, scope: Scope, *, create: bool
-    ) -> NewThread | None:
-        """Return the thread to be made with a run, None for one that is there and that the caller sees."""
+    ) -> tuple[NewThread | None, Mapping[str, str] | None]:
+        """Return the thread to be made with a run, None for one that is there and that the caller sees.
+
+        And what is to be noted on that if nothing was run on it yet: whose graph its state is read with. If
+        another graph was, the state is that graph's until this run ends: who ends it notes it.
+        """
         thread = None if request.thread_id is None else self._storage.threads.get(thread_id)
         if thread is None and (create or request.thread_id is None):
             metadata = {**request.metadata, **_marks(assistant)}
@@ -144,11 +151,12 @@ class RunService:
                 metadata |= scope.metadata or {}
             new = NewThread(thread_id, metadata, ttl=self._thread_ttl)
             if scope.metadata is None or request.thread_id is None:
-                return new
+                return new, None
             # Whoever else makes a thread of this id at this moment, it is his or ours before the run is made.
             thread = self._storage.threads.create(new, if_exists="do_nothing")
         scope.check(_metadata(thread), "thread", thread_id)
-        return None
+        is_first = thread is not None and not thread.metadata.get("graph_id")
+        return None, _marks(assistant) if is_first else None
 
     # ---- finding
 

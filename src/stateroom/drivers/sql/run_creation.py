@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stateroom.contract.runs import NewRun
-from stateroom.contract.threads import NewThread
+from stateroom.contract.threads import NewThread, ThreadChange
 from stateroom.drivers.sql.checkpoints import CheckpointTables
 from stateroom.drivers.sql.dialect import Session
 from stateroom.drivers.sql.documents import (
@@ -19,7 +19,13 @@ from stateroom.drivers.sql.documents import (
 )
 from stateroom.drivers.sql.run_moves import Stoppable, Topics, lock_thread, noted, stop
 from stateroom.drivers.sql.run_rows import SQL
-from stateroom.drivers.sql.thread_changes import insert_thread
+from stateroom.drivers.sql.thread_changes import SQL as THREADS_SQL
+from stateroom.drivers.sql.thread_changes import (
+    PreparedChange,
+    change_thread,
+    insert_thread,
+    prepare_change,
+)
 from stateroom.errors import Conflict, NotFound, ThreadBusy, ThreadStatusMismatch
 from stateroom.model.limits import RUN_BATCH_MAX, check_limit
 from stateroom.model.run import CancelAction, Multitask, Run, RunStatus
@@ -37,16 +43,17 @@ def create_runs(
 
 
 class NewRow(NamedTuple):
-    """A new run, and its columns."""
+    """A new run, its columns, and what becomes of its thread unless that has some of it, None: nothing."""
 
     new: NewRun
     columns: Mapping[str, Any]
+    change: PreparedChange | None
 
 
 def columns_of(new: Sequence[NewRun]) -> list[NewRow]:
     """Check new runs and return what goes into their columns."""
     check_limit(len(new), RUN_BATCH_MAX, "runs", field="runs")
-    return [NewRow(each, _columns(each)) for each in new]
+    return [NewRow(each, _columns(each), _change(each)) for each in new]
 
 
 def insert_runs(
@@ -57,9 +64,11 @@ def insert_runs(
     # Read once the threads are locked, so that who waited for another comes after him.
     now = session.now()
     runs = []
-    for new, columns in rows:
+    for new, columns, change in rows:
         _check_status(new, statuses[new.thread_id])
         _make_way(session, checkpoints, new, now, topics)
+        if change is not None and new.thread_metadata:
+            _note(session, new.thread_id, new.thread_metadata, change)
         runs.append(_insert(session, columns, new.delay, now))
     for thread_id in statuses:
         noted(session.fetch(SQL["enqueue"], {"thread_id": thread_id}), topics)
@@ -78,6 +87,17 @@ def _columns(new: NewRun) -> dict[str, Any]:
         "kwargs": state_bytes(new.kwargs, "kwargs"),
         "private": None if new.private is None else state_bytes(new.private, "private"),
     }
+
+
+def _change(new: NewRun) -> PreparedChange | None:
+    return prepare_change(ThreadChange(metadata=new.thread_metadata)) if new.thread_metadata else None
+
+
+def _note(session: Session, thread_id: str, metadata: Mapping[str, Any], change: PreparedChange) -> None:
+    """Change a locked thread whose metadata has none of these keys."""
+    ((_, _, raw, *_),) = session.fetch(THREADS_SQL["locked"], {"thread_id": thread_id})
+    if object_of(raw).keys().isdisjoint(metadata):
+        change_thread(session, thread_id, change)
 
 
 def _lock(session: Session, new: Iterable[NewRun]) -> Mapping[str, ThreadStatus]:

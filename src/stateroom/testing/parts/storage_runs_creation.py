@@ -9,7 +9,7 @@ import pytest
 from stateroom.clock import ManualClock
 from stateroom.contract.runs import NewRun, RunQuery
 from stateroom.contract.storage import Storage
-from stateroom.contract.threads import NewThread, ThreadChange
+from stateroom.contract.threads import NewThread, ThreadChange, ThreadQuery
 from stateroom.errors import (
     Conflict,
     InvalidInput,
@@ -20,10 +20,10 @@ from stateroom.errors import (
     ThreadBusy,
     ThreadStatusMismatch,
 )
-from stateroom.model.limits import RUN_BATCH_MAX
+from stateroom.model.limits import METADATA_BYTES_MAX, RUN_BATCH_MAX
 from stateroom.model.run import CancelAction, Multitask, Run, RunStatus
 from stateroom.model.thread import ThreadStatus
-from stateroom.testing.parts.storage_queue_steps import EVERY, claimed, end, found, got, ids_of
+from stateroom.testing.parts.storage_queue_steps import EVERY, claimed, end, found, got, ids_of, thread
 from stateroom.testing.storage_harness import (
     SECOND,
     StorageHarness,
@@ -113,6 +113,25 @@ class CreationSuite(StorageHarness):
         storage.runs.create([new_run("3", "t", new_thread=NewThread("t", metadata={"by": "another"}))])
         assert storage.threads.get("t") == made
         assert found(storage, RunQuery(thread_id="t")) == ["3", "2", "1"]
+
+    def test_a_thread_notes_what_a_run_says_unless_it_has_some_of_it(self, storage: Storage) -> None:
+        make_thread(storage, "t", metadata={"by": "somebody"})
+        first, second = {"graph": "a", "more": 1}, {"graph": "b", "other": 2}
+        storage.runs.create(
+            [new_run("1", "t", thread_metadata=first), new_run("2", "t", thread_metadata=second)]
+        )
+        noted = {"by": "somebody", **first}
+        assert thread(storage).metadata == noted
+        make_run(storage, "3", "t", thread_metadata=second)
+        assert thread(storage).metadata == noted
+        found = storage.threads.search(ThreadQuery(metadata={"graph": "a", "more": 1}))
+        assert [each.thread_id for each in found.rows] == ["t"]
+        with pytest.raises(ThreadBusy):
+            make_run(storage, "4", "t", multitask=Multitask.REJECT, thread_metadata={"late": True})
+        assert thread(storage).metadata == noted
+        with pytest.raises(LimitExceeded) as refused:
+            make_run(storage, "5", "t", thread_metadata={"k": "v" * METADATA_BYTES_MAX})
+        assert refused.value.field == "metadata"
 
     def test_no_thread_is_left_of_runs_that_were_not_made(self, storage: Storage) -> None:
         with pytest.raises(NotFound):
