@@ -25,6 +25,7 @@ from benchmarks import (
     kv,
     retrieval,
     server,
+    server_readers,
     storage_events,
     storage_queue,
     storage_threads,
@@ -48,6 +49,7 @@ SUITES: dict[str, Callable[[Options, Path], Iterator[Line]]] = {
     "checkpoints": checkpoints.measure,
     "events": storage_events.measure,
     "server": server.measure,
+    "readers": server_readers.measure,
 }
 if aegis.SERVER:
     SUITES["aegis"] = aegis.measure

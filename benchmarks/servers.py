@@ -116,14 +116,14 @@ def _free_port() -> int:
         return port
 
 
-def tree_megabytes(pid: int) -> float:
-    """Return how much memory a process and its children have resident."""
+def tree_megabytes(pid: int, kind: str = "VmRSS") -> float:
+    """Return how much memory a process and its children have resident; ``RssAnon``: without files' pages."""
     total, waiting = 0, [pid]
     while waiting:
         one = waiting.pop()
         try:
             lines = Path(f"/proc/{one}/status").read_text().splitlines()
-            total += next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+            total += next(int(line.split()[1]) for line in lines if line.startswith(kind))
             for task in Path(f"/proc/{one}/task").iterdir():
                 waiting += map(int, (task / "children").read_text().split())
         except (FileNotFoundError, StopIteration):

@@ -69,9 +69,7 @@ class Watched(Events):
         return self._events.last(run_id)
 
     @override
-    def subscribe(
-        self, run_id: str, woken: Callable[[], None], *, frames: bool = True
-    ) -> Callable[[], None]:
+    def subscribe(self, run_id: str, woken: Callable[[], None], *, frames: bool = True) -> Callable[[], None]:
         stop = self._events.subscribe(run_id, (lambda: None) if self.deaf else woken, frames=frames)
         self.subscribed += 1
 
@@ -325,7 +323,7 @@ async def test_pages_hold_what_may_be_in_hand(
     storage: Storage, events: Watched, followers: Followers
 ) -> None:
     attempt = claimed(storage, "r")
-    write(storage, attempt, custom(*[b"1" * 100] * 2_000))
+    write(storage, attempt, custom(*[b"1" * 10] * 2_000))
     write(storage, attempt, custom(*[b"2" * 20_000] * 400))
     end(storage, attempt)
     parts = [part async for part in followers.parts("r")]

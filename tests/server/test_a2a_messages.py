@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 from uuid import uuid4
 
 import httpx
+import orjson
 import pytest
 from a2a.compat.v0_3 import types as wire
 from langgraph.func import entrypoint
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 
+from stateroom.api import a2a
+from stateroom.api.a2a_tasks import Waiting
 from stateroom.boot.compose import Server
 from stateroom.settings import HttpSettings, Settings
 from tests.server.auths import beside
-from tests.server.conftest import PATIENCE, Running, run_in_thread
+from tests.server.conftest import PATIENCE, Running, StartServer, run_in_thread
+from tests.server.graphs import State
 
 CARD: Final = "/.well-known/agent-card.json"
 HELLO: Final[dict[str, Any]] = {"kind": "text", "text": "Hello"}
@@ -30,11 +38,26 @@ async def count(given: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [{"role": "ai", "content": f"{len(given['messages'])} message"}]}
 
 
+go_on = threading.Event()
+
+
+async def dawdle(_: State) -> dict[str, Any]:
+    found = interrupt("ok?")
+    if not go_on.is_set():
+        await asyncio.get_running_loop().create_future()
+    return {"answer": found}
+
+
+# LangGraph's types want a node's state to be called so.
+dawdling: Any = dawdle
+stubborn = StateGraph(State).add_node("dawdle", dawdling).add_edge(START, "dawdle").compile()
+
+
 @pytest.fixture(scope="module")
 def agents(new_settings: Callable[..., Settings]) -> Iterator[Running]:
     """Return a server for what no storage makes a difference to."""
     settings = new_settings("sqlite", descriptions={"echo": "Says it again."})
-    running = run_in_thread(Server(settings, graphs={"shout": shout, "count": count}))
+    running = run_in_thread(Server(settings, graphs={"shout": shout, "count": count, "stubborn": stubborn}))
     yield running
     running.close()
 
@@ -152,6 +175,60 @@ async def test_run_of_elsewhere_is_a_task(http: httpx.AsyncClient) -> None:
     assert (task["status"]["state"], task["contextId"]) == ("input-required", thread)
     answered = await sent(http, "hitl", message(taskId=task["id"]))
     assert (answered["id"], answered["status"]["state"]) == (task["id"], "completed")
+
+
+async def test_run_that_is_due_later_hides_no_question(http: httpx.AsyncClient) -> None:
+    asked = await sent(http, "hitl", message())
+    runs = f"/threads/{asked['contextId']}/runs"
+    body = {"assistant_id": "hitl", "input": {}, "after_seconds": 3600}
+    assert (await http.post(runs, json=body)).status_code == 200
+    answered = await sent(http, "hitl", message(contextId=asked["contextId"]))
+    assert (answered["id"], answered["status"]["state"]) == (asked["id"], "completed")
+
+
+async def test_answer_that_was_stopped_is_given_again(http: httpx.AsyncClient) -> None:
+    asked = await sent(http, "stubborn", message())
+    where = {"contextId": asked["contextId"]}
+    later = {**message(**where), "configuration": {"blocking": False}}
+    first = (await ask(http, "stubborn", "message/send", later))["result"]
+    stopped = (await ask(http, "stubborn", "tasks/cancel", {"id": first["id"]}))["result"]
+    assert (stopped["id"], stopped["status"]["state"]) == (asked["id"], "canceled")
+    go_on.set()
+    again = await sent(http, "stubborn", message(**where))
+    assert (again["id"] != asked["id"], again["status"]["state"]) == (True, "completed")
+
+
+# ---- Streams.
+
+
+async def test_events_are_the_protocols_own(http: httpx.AsyncClient) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": message()}
+    answered = await http.post("/a2a/chat", json=body)
+    assert answered.headers["content-type"].startswith("text/event-stream")
+    blocks = [block for block in answered.text.split("\n\n") if block and not block.startswith(":")]
+    found = [orjson.loads(block.removeprefix("data: ")) for block in blocks]
+    for each in found:
+        wire.SendStreamingMessageSuccessResponse.model_validate(each)
+    results = [each["result"] for each in found]
+    assert [each["kind"] for each in results[:2]] == ["task", "status-update"]
+    assert [each.get("final") for each in results if each["kind"] == "status-update"] == [False, True]
+    assert results[-1]["final"] is True
+
+
+async def test_stream_is_cut_when_the_server_stops(start_server: StartServer) -> None:
+    server = start_server()
+    part = {"kind": "data", "data": {"steps": 1000, "delay": 0.02}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": message(part)}
+    async with (
+        httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http,
+        http.stream("POST", "/a2a/slow", json=body) as answered,
+    ):
+        stream = answered.aiter_bytes()
+        assert b'"kind":"task"' in await anext(stream)
+        stopping = asyncio.create_task(asyncio.to_thread(server.close))
+        with pytest.raises(httpx.RemoteProtocolError):
+            assert [chunk async for chunk in stream] == []
+        await stopping
 
 
 # ---- What is refused.
@@ -287,6 +364,20 @@ async def test_answer_of_another_task(http: httpx.AsyncClient) -> None:
     mixed = message(taskId=done["id"], contextId=elsewhere["contextId"])
     error = (await ask(http, "echo", "message/send", mixed))["error"]
     assert (error["code"], error["data"]["field"]) == (-32602, "message.contextId")
+
+
+async def test_answer_to_what_was_answered_meanwhile(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = await sent(http, "hitl", message(contextId=(await sent(http, "hitl", message()))["contextId"]))
+
+    async def before(*_: Any) -> Waiting:
+        return Waiting(done["id"], ["x"])
+
+    monkeypatch.setattr(a2a, "waiting_at", before)
+    error = (await ask(http, "hitl", "message/send", message(taskId=done["id"])))["error"]
+    assert (error["code"], error["data"]["field"]) == (-32602, "message.taskId")
+    assert "answered" in error["message"]
 
 
 async def test_task_that_is_gone(http: httpx.AsyncClient) -> None:

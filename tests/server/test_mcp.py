@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from stateroom.api import mcp_tools
 from stateroom.api.mcp_tools import NAME_LENGTH, graph_names
 from stateroom.api.routes.making import LEFT
+from stateroom.api.spoken import last_words
 from stateroom.api.wire.mcp import VERSIONS
 from stateroom.boot.compose import Server
 from stateroom.contract.runs import RunQuery
@@ -151,6 +152,30 @@ async def test_no_such_tool(alone: Running, name: str) -> None:
 def text(found: Any) -> str:
     (block,) = found.content
     return str(block.text)
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}], "a"),
+        (
+            [
+                {"type": "ai", "content": "a"},
+                {"type": "ai", "content": "b"},
+                {"type": "tool", "content": "c"},
+            ],
+            "b",
+        ),
+        ([{"type": "ai", "content": [{"type": "text", "text": "a"}, {"type": "image"}, "b"]}], "ab"),
+        ([{"type": "ai", "content": "a"}, {"type": "ai", "content": ""}], None),
+        ([{"type": "human", "content": "a"}, "b", 1], None),
+        ([{"type": "ai"}], None),
+        ("a", None),
+    ],
+)
+def test_the_last_words_of_an_agent(messages: Any, words: str | None) -> None:
+    assert last_words({"messages": messages}) == words
+    assert last_words(messages) is None
 
 
 # ---- Which tools there are, and what they are called.

@@ -147,14 +147,22 @@ class Agent:
             return await self._run(thread_id=context_id, input=given, metadata=metadata)
         if waiting.task_id is not None:
             metadata[GOES_ON] = waiting.task_id
-        return await self._run(
-            thread_id=context_id,
-            command={"resume": answer_of(message, waiting.interrupt_ids)},
-            metadata=metadata,
+        try:
             # Of two answers at once one is refused.
-            multitask_strategy="reject",
-            if_thread_status=["interrupted"],
-        )
+            return await self._run(
+                thread_id=context_id,
+                command={"resume": answer_of(message, waiting.interrupt_ids)},
+                metadata=metadata,
+                multitask_strategy="reject",
+                if_thread_status=["interrupted"],
+            )
+        except Conflict as error:
+            raise A2ARefused(
+                INVALID_PARAMS,
+                "message.taskId or message.contextId names a task whose question has just been answered; "
+                "look at it by tasks/get, and send the message again",
+                "message.taskId",
+            ) from error
 
     async def _place(self, message: Message) -> tuple[str, Waiting | None]:
         """Return the thread that a message belongs to, and what that waits for."""

@@ -140,13 +140,12 @@ async def waiting_at(parts: Parts, scope: Scope, thread_id: str) -> Waiting | No
     ids = [each["id"] for asks in thread.interrupts.values() for each in asks if "id" in each]
     if thread.status is not ThreadStatus.INTERRUPTED or not ids:
         return None
-    newest = await parts.offload(parts.storage.runs.search, RunQuery(thread_id), limit=1)
-    run = newest.rows[0] if newest.rows else None
-    if run is not None and run.status not in ENDED:
-        # The answer is on its way.
-        return None
-    asks_now = run is not None and run.status is RunStatus.SUCCESS
-    return Waiting(run.metadata.get(GOES_ON) or run.run_id if run and asks_now else None, ids)
+    # Not the newest of all, which may be due later.
+    query = RunQuery(thread_id, statuses=ENDED)
+    for run in (await parts.offload(parts.storage.runs.search, query, limit=1)).rows:
+        if run.status is RunStatus.SUCCESS:
+            return Waiting(run.metadata.get(GOES_ON) or run.run_id, ids)
+    return Waiting(None, ids)
 
 
 # ---- looking

@@ -18,7 +18,7 @@ from stateroom.offload import Offload
 
 __all__ = ["PAGE_BYTES", "PAGE_FRAMES", "Ended", "Followers", "Gap", "Part"]
 
-PAGE_BYTES: Final = 64 * 1024
+PAGE_BYTES: Final = 16 * 1024
 """What is enough for one page: it ends with the frame that makes it so much."""
 
 PAGE_FRAMES: Final = 256
