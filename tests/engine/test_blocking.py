@@ -27,7 +27,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("graph_id", ["blocking", "blocking_sync"])
-def test_a_node_that_blocks_for_many_leases_is_executed_once(
+def test_a12_a_node_that_blocks_for_many_leases_is_executed_once(
     new_engine: NewEngine, stage: Stage, graph_id: str
 ) -> None:
     engine = new_engine(lease=LEASE)
@@ -47,7 +47,7 @@ def test_a_node_that_blocks_for_many_leases_is_executed_once(
     assert engine.log(run) == ["a first", "a blocked", "a last"]
 
 
-def test_other_runs_go_on_while_a_node_blocks_its_loop(new_engine: NewEngine, stage: Stage) -> None:
+def test_a12_other_runs_go_on_while_a_node_blocks_its_loop(new_engine: NewEngine, stage: Stage) -> None:
     engine = new_engine()
     blocked = []
     for said in "ab":

@@ -19,7 +19,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_nul_characters_and_their_spelling_are_kept(engine: Engine, stage: Stage) -> None:
+def test_a08_nul_characters_and_their_spelling_are_kept(engine: Engine, stage: Stage) -> None:
     stage.seen["odd"] = {"nul": "a\x00b", "spelled": "a\\u0000b"}
     run = engine.done("odd")
     assert run.status is RunStatus.SUCCESS
@@ -30,7 +30,7 @@ def test_nul_characters_and_their_spelling_are_kept(engine: Engine, stage: Stage
     assert engine.done("odd", thread=run.thread_id).status is RunStatus.SUCCESS
 
 
-def test_numbers_that_are_none(engine: Engine, stage: Stage) -> None:
+def test_a23_numbers_that_are_none(engine: Engine, stage: Stage) -> None:
     stage.seen["odd"] = {"score": math.nan, "nested": [math.inf, -math.inf]}
     run = engine.done("odd")
     assert run.status is RunStatus.SUCCESS
@@ -43,7 +43,7 @@ def test_numbers_that_are_none(engine: Engine, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("odd", [{1, 2}, b"\xff", 2**64 - 1, "\ud800", {"a": {1: "one"}}])
-def test_what_json_cannot_say(engine: Engine, stage: Stage, odd: Any) -> None:
+def test_a33_what_json_cannot_say(engine: Engine, stage: Stage, odd: Any) -> None:
     stage.seen["odd"] = odd
     run = engine.done("odd")
     assert run.error is None

@@ -87,7 +87,7 @@ def started(client: Any, log: Path, **state: Any) -> tuple[str, str]:
     return thread, run
 
 
-def test_whatever_was_acknowledged_before_a_kill_is_there_after_it(
+def test_a06_whatever_was_acknowledged_before_a_kill_is_there_after_it(
     place: tuple[Path, Mapping[str, str]],
 ) -> None:
     file, variables = place
@@ -104,7 +104,7 @@ def test_whatever_was_acknowledged_before_a_kill_is_there_after_it(
         assert len(answer["messages"]) == len(before["values"]["messages"]) + 2
 
 
-def test_a_run_that_a_kill_cuts_short_is_ended_or_taken_over(
+def test_a04_a_run_that_a_kill_cuts_short_is_ended_or_taken_over(
     kind: str, place: tuple[Path, Mapping[str, str]], tmp_path: Path
 ) -> None:
     file, variables = place
@@ -151,7 +151,7 @@ def read(url: str, thread: str, run: str, events: list[tuple[str, str]], after: 
                 name = number = ""
 
 
-def test_a_run_that_a_stop_interrupts_goes_on_after_the_next_start(
+def test_a43_a_run_that_a_stop_interrupts_goes_on_after_the_next_start(
     place: tuple[Path, Mapping[str, str]], tmp_path: Path
 ) -> None:
     file, variables = place
@@ -201,7 +201,7 @@ def test_a_second_signal_ends_a_server_that_waits(
 
 
 @pytest.mark.parametrize("kind", ["postgres"])
-def test_another_instance_takes_over_and_a_stopped_one_leaves_no_connection(
+def test_a43_another_instance_takes_over_and_a_stopped_one_leaves_no_connection(
     place: tuple[Path, dict[str, str]], postgres: str, tmp_path: Path
 ) -> None:
     file, variables = place
@@ -224,7 +224,7 @@ def test_another_instance_takes_over_and_a_stopped_one_leaves_no_connection(
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])
-def test_of_two_that_start_at_once_on_a_file_one_serves(place: tuple[Path, Mapping[str, str]]) -> None:
+def test_a20_of_two_that_start_at_once_on_a_file_one_serves(place: tuple[Path, Mapping[str, str]]) -> None:
     file, variables = place
     both = [Process("start", file, variables=variables) for _ in range(2)]
     try:

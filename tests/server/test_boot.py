@@ -225,7 +225,7 @@ def test_a_store_that_is_passed_stays_open(new_settings: NewSettings, tmp_path: 
         "postgresql://{place}&pgbouncer=true&connection_limit=5&sslmode=disable",
     ],
 )
-def test_an_address_works_as_consoles_hand_it_out(
+def test_a42_an_address_works_as_consoles_hand_it_out(
     new_settings: NewSettings, postgres: str, spelling: str
 ) -> None:
     address = spelling.format(place=postgres.partition("://")[2])

@@ -71,7 +71,7 @@ async def broken_at(client: LangGraphClient, ids: tuple[str, str], breaks: list[
     return found
 
 
-async def test_who_comes_back_gets_the_rest_once(reader: LangGraphClient) -> None:
+async def test_a13_who_comes_back_gets_the_rest_once(reader: LangGraphClient) -> None:
     ids = await start(reader, "tell", input={"count": COUNT, "delay": 0.002})
     everything = [payload(number) for number in range(COUNT)]
     joiners = [broken_at(reader, ids, breaks) for breaks in ([50], [7, 133], [1, 2, 199])]
@@ -122,7 +122,7 @@ def done(parts: list[Part]) -> list[Part]:
     return [part for part in parts if part.event == "metadata" and part.data.get("status") == "run_done"]
 
 
-async def test_a_thread_is_read_while_it_is_idle_and_while_it_is_busy(reader: LangGraphClient) -> None:
+async def test_a13_a_thread_is_read_while_it_is_idle_and_while_it_is_busy(reader: LangGraphClient) -> None:
     thread_id = (await reader.threads.create())["thread_id"]
     idle = asyncio.create_task(thread_events(reader, thread_id, 2))
     runs = []
@@ -173,7 +173,7 @@ async def test_a_thread_that_is_deleted_ends_its_streams(
     assert (wrong.status_code, wrong.json()["field"]) == (400, "stream_mode")
 
 
-async def test_silence_is_no_reason_to_be_cut(reader: LangGraphClient, raw: httpx.AsyncClient) -> None:
+async def test_a14_silence_is_no_reason_to_be_cut(reader: LangGraphClient, raw: httpx.AsyncClient) -> None:
     thread_id, run_id = await start(reader, "silent", input={"delay": 4 * HEARTBEAT})
     signs = {"stream": ": heartbeat", "join": ""}
 
@@ -188,7 +188,7 @@ async def test_silence_is_no_reason_to_be_cut(reader: LangGraphClient, raw: http
 
 
 @pytest.mark.parametrize("path", ["stream", "wait"])
-async def test_only_who_said_so_takes_a_run_with_him(
+async def test_a14_only_who_said_so_takes_a_run_with_him(
     reader: LangGraphClient, raw: httpx.AsyncClient, path: str
 ) -> None:
     statuses = {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
@@ -44,7 +45,7 @@ async def read(client: LangGraphClient, thread_id: str, run_id: str) -> list[Any
         ("waiting", "interrupted", "busy"),
     ],
 )
-async def test_the_end_says_what_the_run_is(
+async def test_a37_the_end_says_what_the_run_is(
     client: LangGraphClient, graph: str, status: str, thread_status: str
 ) -> None:
     thread_id = (await client.threads.create())["thread_id"]
@@ -109,7 +110,7 @@ async def test_a_run_that_takes_too_long_ends_so(hasty: Running) -> None:
         assert (await read(client, thread_id, run["run_id"]))[-1].data["status"] == "timeout"
 
 
-async def test_who_waits_holds_no_connection_to_the_database(start_server: StartServer) -> None:
+async def test_a38_who_waits_holds_no_connection_to_the_database(start_server: StartServer) -> None:
     running = start_server("postgres", objects=reading_graphs(), postgres_pool={"min_size": 1, "max_size": 2})
     # A client has a hundred connections, which those who wait take.
     connect = partial(get_client, url=running.url, api_key=None)
@@ -134,3 +135,23 @@ async def test_who_waits_holds_no_connection_to_the_database(start_server: Start
         for parts in await asyncio.gather(*reading):
             assert parts[-1].data == {"status": "success", "run_id": run["run_id"]}
         await eventually(lambda: running.server.parts.followers.following == 0)
+
+
+async def test_a39_text_arrives_as_it_is(client: LangGraphClient, http: httpx.AsyncClient) -> None:
+    text = "Привет 😀 中\u2028文\u2029\u0085 C:\\new \\u041f"
+    asked: Any = {"messages": [{"role": "user", "content": text}]}
+    thread = await client.threads.create()
+    parts = [part async for part in client.runs.stream(thread["thread_id"], "echo", input=asked)]
+    shown = [part.data["messages"][0]["content"] for part in parts if part.event == "values"]
+    assert shown
+    assert set(shown) == {text}
+    body = {"assistant_id": "echo", "input": asked}
+    raw = (await http.post("/runs/stream", json=body)).content
+    assert "Привет 😀 中\u2028文\u2029\u0085 C:\\\\new \\\\u041f".encode() in raw
+    assert b"\n\n" in raw
+    assert all(
+        line[:6] in (b"event:", b"data: ") or line[:1] in (b"i", b":") for line in raw.split(b"\n") if line
+    )
+    answer = await client.runs.wait(None, "echo", input=asked)
+    assert isinstance(answer, dict)
+    assert answer["messages"][0]["content"] == text

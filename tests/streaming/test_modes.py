@@ -288,7 +288,7 @@ def test_secrets_are_in_no_frame(way: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("way", [*WAYS, {"stream_mode": STREAM_MODES}])
-def test_hard_values_arrive_as_they_are_and_as_strict_json(way: dict[str, Any]) -> None:
+def test_a23_hard_values_arrive_as_they_are_and_as_strict_json(way: dict[str, Any]) -> None:
     def node(_: Any) -> dict[str, Any]:
         get_stream_writer()({HARD_TEXT: [HARD_TEXT, 2**80, "\ud800"]})
         return {"notes": [HARD_TEXT, math.nan, {"x": [-math.inf]}], "messages": HARD_TEXT}
@@ -307,7 +307,7 @@ def test_hard_values_arrive_as_they_are_and_as_strict_json(way: dict[str, Any]) 
             assert written == {HARD_TEXT: [HARD_TEXT, 2**80, "\ufffd"]}
 
 
-def test_text_is_not_escaped() -> None:
+def test_a39_text_is_not_escaped() -> None:
     async def raw() -> bytes:
         return b"".join([frame.data async for frame in stream(single({"notes": ["中\u2028😀"]}), {})])
 
