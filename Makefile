@@ -9,6 +9,8 @@ LANGGRAPH_DEV := .venv-langgraph
 # LangGraph's JavaScript SDK, which drives the server in the tests, run by the Node of the environment.
 JAVASCRIPT := tests/javascript
 CODE := $(wildcard src tests benchmarks examples)
+# Python compiles what it imports; most of what is installed it never does.
+PIP := --quiet --disable-pip-version-check --no-compile
 # Further arguments for pytest, the demo or the benchmarks: make test ARGS="-k filter"
 ARGS ?=
 
@@ -65,15 +67,15 @@ $(READY): requirements-dev.lock pyproject.toml
 		|| { echo "Stateroom needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }
 	@echo "Setting up $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install $(PIP) -r requirements-dev.lock
+	@$(BIN)/python -m pip install $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(LANGGRAPH_DEV)/.ready: requirements-langgraph-dev.lock pyproject.toml $(READY)
 	@echo "Setting up $(LANGGRAPH_DEV) ..."
 	@test -x $(LANGGRAPH_DEV)/bin/python || $(PYTHON) -m venv $(LANGGRAPH_DEV)
-	@$(LANGGRAPH_DEV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-langgraph-dev.lock
-	@$(LANGGRAPH_DEV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(LANGGRAPH_DEV)/bin/python -m pip install $(PIP) --no-deps -r requirements-langgraph-dev.lock
+	@$(LANGGRAPH_DEV)/bin/python -m pip install $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(JAVASCRIPT)/node_modules/.ready: $(JAVASCRIPT)/package-lock.json $(READY)

@@ -43,9 +43,9 @@ def measure(options: Options, folder: Path) -> Iterator[Line]:
     """Compare ours on each database with every other server that there is."""
     backends = options.backends or (("sqlite",) if options.quick else ())
     with servers(folder, peers=options.peers and not options.quick, backends=backends) as found:
-        yield from _starts(found)
-        yield from asyncio.run(_measured(found, options))
-        yield from _memory(found)
+        lines = [*_starts(found), *asyncio.run(_measured(found, options)), *_memory(found)]
+    # As one table for each of ours, with one call's peers below each other.
+    yield from sorted(lines, key=lambda line: (line.backend, line.n))
 
 
 def _pairs(found: Sequence[AgentServer]) -> Iterator[tuple[AgentServer, AgentServer | None]]:

@@ -81,7 +81,7 @@ def test_without_a_configuration_threads_never_expire_and_are_swept_every_five_m
     config: dict[str, Any] | None,
 ) -> None:
     assert parse_thread_ttl_config(config) == ThreadTTLSettings(
-        default=None, strategy=DELETE, sweep_interval_minutes=5.0, sweep_limit=1000
+        default=None, strategy=DELETE, sweep_interval_minutes=1.0, sweep_limit=1000
     )
 
 
@@ -103,7 +103,7 @@ def test_the_strategy_of_a_configuration_counts_without_a_default() -> None:
 
 
 def test_an_interval_of_none_is_the_usual_one() -> None:
-    assert parse_thread_ttl_config({"sweep_interval_minutes": None}).sweep_interval_minutes == 5.0
+    assert parse_thread_ttl_config({"sweep_interval_minutes": None}).sweep_interval_minutes == 1.0
 
 
 @pytest.mark.parametrize(

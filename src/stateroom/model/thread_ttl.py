@@ -24,7 +24,7 @@ class ThreadTTLSettings:
 
     default: ThreadTTL | None = None
     strategy: TTLStrategy = TTLStrategy.DELETE
-    sweep_interval_minutes: float = 5.0
+    sweep_interval_minutes: float = 1.0
     sweep_limit: int = 1000
 
 
