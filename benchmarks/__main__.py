@@ -26,6 +26,8 @@ from benchmarks import (
     retrieval,
     server,
     server_readers,
+    server_takeover,
+    servers,
     storage_events,
     storage_queue,
     storage_threads,
@@ -53,6 +55,8 @@ SUITES: dict[str, Callable[[Options, Path], Iterator[Line]]] = {
 }
 if aegis.SERVER:
     SUITES["aegis"] = aegis.measure
+if servers.POSTGRES:
+    SUITES["takeover"] = server_takeover.measure
 RETRIEVAL = "retrieval"
 
 

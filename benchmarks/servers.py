@@ -10,15 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import httpx
 
-__all__ = ["AgentServer", "servers", "tree_megabytes"]
+__all__ = ["POSTGRES", "AgentServer", "postgres_server", "servers", "tree_megabytes"]
 
 PROJECT: Final = Path(__file__).parent / "server_project"
+STATEROOM: Final = str(Path(sys.executable).with_name("stateroom"))
 LANGGRAPH: Final = Path(__file__).parents[1] / ".venv-langgraph" / "bin" / "langgraph"
 POSTGRES: Final = os.environ.get("STATEROOM_TEST_POSTGRES", "")
 OTHERS: Final = os.environ.get("STATEROOM_BENCH_SERVERS", "")
@@ -40,22 +41,12 @@ class AgentServer(NamedTuple):
 @contextmanager
 def servers(folder: Path, *, peers: bool, backends: Sequence[str]) -> Iterator[list[AgentServer]]:
     """Start ours on each database, and LangGraph's own; stop them in the end."""
-    python = str(Path(sys.executable).with_name("stateroom"))
     with ExitStack() as stack:
         found = []
         if not backends or "sqlite" in backends:
-            found.append(stack.enter_context(_server("sqlite", [python, "dev", "--no-reload"], folder)))
+            found.append(stack.enter_context(_server("sqlite", [STATEROOM, "dev", "--no-reload"], folder)))
         if POSTGRES and (not backends or "postgres" in backends):
-            found.append(
-                stack.enter_context(
-                    _server(
-                        "postgres",
-                        [python, "start", "--storage", "postgres"],
-                        folder,
-                        {"STATEROOM_POSTGRES_URI": POSTGRES},
-                    )
-                )
-            )
+            found.append(stack.enter_context(postgres_server("postgres", folder)))
         if peers and LANGGRAPH.exists():
             command = [str(LANGGRAPH), "dev", "--no-browser", "--no-reload", "--n-jobs-per-worker", "10"]
             found.append(stack.enter_context(_server("langgraph dev", command, folder, ours=False)))
@@ -64,6 +55,12 @@ def servers(folder: Path, *, peers: bool, backends: Sequence[str]) -> Iterator[l
                 name, _, url = other.partition("=")
                 found.append(AgentServer(name, url, ours=False))
         yield found
+
+
+def postgres_server(name: str, folder: Path) -> AbstractContextManager[AgentServer]:
+    """Return what starts one of ours on the database that all of them share."""
+    command = [STATEROOM, "start", "--storage", "postgres"]
+    return _server(name, command, folder, {"STATEROOM_POSTGRES_URI": POSTGRES})
 
 
 @contextmanager
@@ -91,7 +88,8 @@ def _server(
         url = f"http://127.0.0.1:{port}"
         yield AgentServer(name, url, ours, _wait(url, began, home, process), process.pid)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(20)
         except subprocess.TimeoutExpired:
