@@ -76,14 +76,15 @@ def _server(
     shutil.copytree(PROJECT, home)
     port = _free_port()
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [*command, "--port", str(port)],
-        cwd=home,
-        env=os.environ | (environment or {}),
-        stdout=(home / "log").open("w"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            cwd=home,
+            env=os.environ | (environment or {}),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         url = f"http://127.0.0.1:{port}"
         yield AgentServer(name, url, ours, _wait(url, began, home, process), process.pid)
