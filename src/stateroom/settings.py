@@ -28,7 +28,7 @@ class Limits:
     """
 
     concurrency: int = 10
-    lease: float = 15.0
+    lease: float = 10.0
     max_attempts: int = 3
     run_timeout: float | None = None
     shutdown_grace: float = 10.0
