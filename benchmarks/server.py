@@ -17,8 +17,14 @@ __all__ = ["measure"]
 
 CONCURRENCIES: Final = (1, 32)
 ROUNDS: Final = 3
+ITEMS: Final = 1_000
+THREADS: Final = 2_000
 RUNS_AHEAD: Final = 400
 """Threads that are made before runs are timed, so that only the runs are."""
+
+FIRST_EVENTS: Final = 40
+QUICKER: Final = 10
+"""How much less a quick run makes of all of these."""
 
 TARGETS: Final[Mapping[str, float]] = {
     "GET /info": 1 / 1.2,
@@ -85,17 +91,27 @@ def _memory(found: Sequence[AgentServer]) -> Iterator[Line]:
 
 
 async def _measured(found: Sequence[AgentServer], options: Options) -> list[Line]:
-    loads = {server.name: Load(server.url, f"b{time.time_ns():x}", max(CONCURRENCIES)) for server in found}
+    share = QUICKER if options.quick else 1
+    loads = {
+        server.name: Load(
+            server.url,
+            f"b{time.time_ns():x}",
+            max(CONCURRENCIES),
+            items=ITEMS // share,
+            threads=THREADS // share,
+        )
+        for server in found
+    }
     try:
         for load in loads.values():
             await prepare(load)
         lines: list[Line] = []
         for concurrency in CONCURRENCIES:
             for name in filter(options.wants, CALLS):
-                figures = await _rounds(name, loads, concurrency, options.seconds)
+                figures = await _rounds(name, loads, concurrency, options)
                 lines += _lines(name, found, figures, concurrency)
         if options.wants("first event"):
-            lines += await _first_events(found, loads)
+            lines += await _first_events(found, loads, FIRST_EVENTS // share)
         return lines
     finally:
         for load in loads.values():
@@ -123,15 +139,15 @@ def _lines(
 
 
 async def _rounds(
-    name: str, loads: Mapping[str, Load], concurrency: int, seconds: float
+    name: str, loads: Mapping[str, Load], concurrency: int, options: Options
 ) -> dict[str, Figures]:
     """Time a call on every server in turn, some rounds; the order alternates."""
     rounds: dict[str, list[Figures]] = {server: [] for server in loads}
-    for turn in range(ROUNDS):
+    for turn in range(1 if options.quick else ROUNDS):
         for server in list(loads)[:: 1 if turn % 2 else -1]:
             if name.startswith("runs "):
-                await _fresh_threads(loads[server])
-            rounds[server].append(await _timed(name, loads[server], concurrency, seconds))
+                await _fresh_threads(loads[server], RUNS_AHEAD // (QUICKER if options.quick else 1))
+            rounds[server].append(await _timed(name, loads[server], concurrency, options.seconds))
     return {
         server: Figures(
             statistics.median(each.median for each in measured),
@@ -142,8 +158,8 @@ async def _rounds(
     }
 
 
-async def _fresh_threads(load: Load) -> None:
-    missing = iter(range(RUNS_AHEAD - len(load.fresh)))
+async def _fresh_threads(load: Load, ahead: int) -> None:
+    missing = iter(range(ahead - len(load.fresh)))
 
     async def make(client: object) -> None:
         for _ in missing:
@@ -175,9 +191,9 @@ async def _timed(name: str, load: Load, concurrency: int, seconds: float) -> Fig
     return Figures(median, len(spent) / elapsed, f"WRONG: {wrong[0]}" if wrong else "")
 
 
-async def _first_events(found: Sequence[AgentServer], loads: Mapping[str, Load]) -> list[Line]:
+async def _first_events(found: Sequence[AgentServer], loads: Mapping[str, Load], times: int) -> list[Line]:
     spent: dict[str, list[float]] = {server: [] for server in loads}
-    for _ in range(40):
+    for _ in range(times):
         for server, load in loads.items():
             spent[server].append(await first_event(load, load.clients[0]) * 1e6)
     figures = {server: Figures(statistics.median(each), 0, "") for server, each in spent.items()}

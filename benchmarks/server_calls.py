@@ -13,12 +13,10 @@ import httpx
 
 __all__ = ["CALLS", "Load", "Wrong", "first_event", "prepare"]
 
-ITEMS: Final = 1_000
-THREADS: Final = 2_000
-BUCKETS: Final = 100
-OWNERS: Final = 20
 FOUND: Final = 10
-"""What each search finds: items of a bucket, or threads of an owner, a page of them."""
+"""What each search finds: the items of a bucket, or a page of an owner's threads."""
+
+OWNERS: Final = 20
 
 TOGETHER: Final = 16
 
@@ -36,7 +34,9 @@ class Wrong(Exception):
 class Load:
     """One server's clients, each with a connection of its own, and what has been made on it."""
 
-    def __init__(self, url: str, mark: str, clients: int) -> None:
+    def __init__(self, url: str, mark: str, clients: int, *, items: int, threads: int) -> None:
+        self.items, self.all_threads = items, threads
+        self.buckets = items // FOUND
         self.clients = [httpx.AsyncClient(base_url=url, timeout=60) for _ in range(clients)]
         self.mark = mark
         self.random = random.Random(mark)
@@ -59,7 +59,7 @@ class Load:
     def item(self, number: int) -> dict[str, Any]:
         """Return a value of some twenty words."""
         text = " ".join(self.random.choices(WORDS, k=20))
-        return {"i": number, "bucket": number % BUCKETS, "tag": f"t{number % 7}", "text": text}
+        return {"i": number, "bucket": number % self.buckets, "tag": f"t{number % 7}", "text": text}
 
     async def new_thread(self, client: httpx.AsyncClient, **metadata: Any) -> str:
         """Make a thread."""
@@ -87,7 +87,7 @@ async def _store_put(load: Load, client: httpx.AsyncClient) -> None:
 
 
 async def _store_get(load: Load, client: httpx.AsyncClient) -> None:
-    asked = {"namespace": f"bench.{load.mark}.items", "key": f"k{load.random.randrange(ITEMS)}"}
+    asked = {"namespace": f"bench.{load.mark}.items", "key": f"k{load.random.randrange(load.items)}"}
     if not await load.ask(client, "GET", "/store/items", params=asked):
         raise Wrong("an item is missing")
 
@@ -95,7 +95,7 @@ async def _store_get(load: Load, client: httpx.AsyncClient) -> None:
 async def _store_search(load: Load, client: httpx.AsyncClient) -> None:
     body = {
         "namespace_prefix": ["bench", load.mark, "items"],
-        "filter": {"bucket": load.random.randrange(BUCKETS)},
+        "filter": {"bucket": load.random.randrange(load.buckets)},
         "limit": 10,
     }
     found = await load.ask(client, "POST", "/store/items/search", json=body)
@@ -182,7 +182,7 @@ CALLS: Final[dict[str, Call]] = {
 
 async def prepare(load: Load) -> None:
     """Put the items and make the threads that are looked for."""
-    waiting = iter(range(ITEMS))
+    waiting = iter(range(load.items))
 
     async def put(client: httpx.AsyncClient) -> None:
         for number in waiting:
@@ -193,7 +193,7 @@ async def prepare(load: Load) -> None:
             }
             await load.ask(client, "PUT", "/store/items", json=body)
 
-    numbers = iter(range(THREADS))
+    numbers = iter(range(load.all_threads))
 
     async def make(client: httpx.AsyncClient) -> None:
         for number in numbers:

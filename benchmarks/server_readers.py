@@ -35,16 +35,17 @@ def measure(options: Options, folder: Path) -> Iterator[Line]:
 
 async def _measured(server: AgentServer, *, quick: bool) -> list[Line]:
     limits = httpx.Limits(max_connections=None)
+    settle = SETTLING_SECONDS / 6 if quick else SETTLING_SECONDS
     async with httpx.AsyncClient(base_url=server.url, timeout=120, limits=limits) as client:
         # Whatever the first run and the first reader load.
         await _run(client, frames=10, frame_bytes=10, seconds=0.0, wait=True)
         return [
-            await _idle(server, client, IDLE // 20 if quick else IDLE),
-            await _slow(server, client, SLOW // 20 if quick else SLOW),
+            await _idle(server, client, IDLE // 20 if quick else IDLE, settle),
+            await _slow(server, client, SLOW // 20 if quick else SLOW, settle),
         ]
 
 
-async def _slow(server: AgentServer, client: httpx.AsyncClient, readers: int) -> Line:
+async def _slow(server: AgentServer, client: httpx.AsyncClient, readers: int, settle: float) -> Line:
     """Have readers of a large stream read a little and pause, and then the rest."""
     path = await _run(client, frames=FRAMES, frame_bytes=FRAME_BYTES, seconds=0.0, wait=True)
     before = _held(server)
@@ -54,7 +55,7 @@ async def _slow(server: AgentServer, client: httpx.AsyncClient, readers: int) ->
         ]
         streams = [answer.aiter_raw() for answer in answers]
         begun = [await anext(stream) for stream in streams]
-        await asyncio.sleep(SETTLING_SECONDS)
+        await asyncio.sleep(settle)
         held = _held(server) - before
         rest = await asyncio.gather(*map(_rest, streams))
     seen = {(first + more).count(b"event: custom") for first, more in zip(begun, rest, strict=True)}
@@ -71,12 +72,12 @@ async def _rest(stream: Any) -> bytes:
     return b"".join([part async for part in stream])
 
 
-async def _idle(server: AgentServer, client: httpx.AsyncClient, readers: int) -> Line:
+async def _idle(server: AgentServer, client: httpx.AsyncClient, readers: int, settle: float) -> Line:
     """Have readers wait for the end of a run that does nothing."""
-    path = await _run(client, frames=0, frame_bytes=0, seconds=8.0, wait=False)
+    path = await _run(client, frames=0, frame_bytes=0, seconds=2 * settle + 2.0, wait=False)
     before = _held(server)
     waiting = [asyncio.create_task(client.get(f"{path}/join")) for _ in range(readers)]
-    await asyncio.sleep(SETTLING_SECONDS)
+    await asyncio.sleep(settle)
     held = _held(server) - before
     statuses = {answer.status_code for answer in await asyncio.gather(*waiting)}
     verdict = "" if statuses == {200} else f"WRONG: joins answered {sorted(statuses)}"
