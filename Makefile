@@ -11,8 +11,6 @@ JAVASCRIPT := tests/javascript
 CODE := $(wildcard src tests benchmarks examples)
 # Python compiles what it imports; most of what is installed it never does.
 PIP := --quiet --disable-pip-version-check --no-compile
-# Processes that test at the same time: one more than cores, since many tests wait for others' programs.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Further arguments for pytest, the demo or the benchmarks: make test ARGS="-k filter"
 ARGS ?=
 
@@ -34,7 +32,7 @@ demo: $(READY) ## Remember things over a crash, then serve an agent over one
 	@$(BIN)/python examples/serve.py
 
 test: $(READY) $(LANGGRAPH_DEV)/.ready $(JAVASCRIPT)/node_modules/.ready ## Run every test
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(READY) ## Check format, lint, types, layers and the project's own rules, under 30 s
 	@$(BIN)/ruff format --check --quiet $(CODE) || { echo "Run 'make format'."; exit 1; }

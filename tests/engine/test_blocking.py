@@ -94,7 +94,7 @@ def test_a_run_that_does_not_stop_in_time_times_out(new_engine: NewEngine) -> No
     assert run.status is RunStatus.TIMEOUT
     assert engine.thread(run).status is ThreadStatus.ERROR
     assert engine.log(run) == ["a first"]
-    assert engine.worker.executing == 0
+    until(lambda: engine.worker.executing == 0)
 
 
 @pytest.mark.usefixtures("hasty")
