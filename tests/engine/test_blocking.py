@@ -90,7 +90,8 @@ def test_a_run_that_does_not_stop_is_cancelled_without_it(
 @pytest.mark.usefixtures("hasty")
 def test_a_run_that_does_not_stop_in_time_times_out(new_engine: NewEngine) -> None:
     engine = new_engine(run_timeout=2.0)
-    run = engine.done("blocking")
+    # A step is saved before the next begins, which blocks the loop that would save it meanwhile.
+    run = engine.done("blocking", durability="sync")
     assert run.status is RunStatus.TIMEOUT
     assert engine.thread(run).status is ThreadStatus.ERROR
     assert engine.log(run) == ["a first"]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.conftest import NewSchema
+from tests.faults.relay import Relay, to_socket
 from tests.server.conftest import PATIENCE, eventually_now
 from tests.server.processes import Process, project
 
@@ -221,6 +223,37 @@ def test_a43_another_instance_takes_over_and_a_stopped_one_leaves_no_connection(
         client = two.client
         assert eventually_now(lambda: ended(client, thread, run))["status"] == "success"
         assert ticks(log) == [f"tick {number}" for number in range(1, 21)], "each step once"
+
+
+SOON = timedelta(seconds=5)
+"""What a user waits for the start of a short run at most, whatever has happened to another instance."""
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_a12_an_instance_whose_connections_hang_delays_no_run(
+    place: tuple[Path, dict[str, str]], postgres: str
+) -> None:
+    file, variables = place
+    folder = conninfo_to_dict(postgres)["host"]
+    with Relay(to_socket(f"{folder}/.s.PGSQL.5432")) as relay:
+        hung = make_conninfo(postgres, host="127.0.0.1", port=relay.port, sslmode="disable")
+        # Neither has room for all, so both have some of the runs when the connections of one hang.
+        one = Process("start", file, "-n", "4", variables={**variables, "STATEROOM_POSTGRES_URI": hung})
+        two = Process("start", file, "-n", "4", variables=variables)
+        with one, two, ThreadPoolExecutor(8) as threads:
+            client = two.client
+
+            def short(number: int) -> timedelta:
+                if number == 10:
+                    relay.freeze()
+                thread = client.threads.create()["thread_id"]
+                client.runs.wait(thread, "slow", input={"steps": 3, "delay": 0.1})
+                (run,) = client.runs.list(thread)
+                assert run["status"] == "success"
+                return datetime.fromisoformat(run["updated_at"]) - datetime.fromisoformat(run["created_at"])
+
+            taken = list(threads.map(short, range(40)))
+            assert max(taken) < SOON
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from stateroom.clock import ManualClock
 from stateroom.contract.runs import RunQuery, Settlement
 from stateroom.contract.threads import NewThread, ThreadChange
+from stateroom.drivers.postgres import session
 from stateroom.drivers.postgres.storage import PostgresStorage
 from stateroom.errors import Unavailable
 from stateroom.model.frame import NewFrame
@@ -22,6 +25,7 @@ from stateroom.testing.storage_harness import LEASE, SECOND, make_run, make_thre
 from tests.conftest import NewSchema
 from tests.faults.programs.queue_ledger import assert_whole
 from tests.faults.programs.storage_writers import Writer, assert_kept
+from tests.faults.relay import Relay, to_socket
 from tests.faults.watching import Watch, named, until
 from tests.storage.saving import at, checkpoint_ids, put_checkpoint, saver_over
 
@@ -182,3 +186,36 @@ def wait_for_more(writers: list[Writer], before: list[int], running: list[Future
             or all(len(writer.settled) > count for writer, count in zip(writers, before, strict=True))
         )
     )
+
+
+def test_a12_a_worker_that_hangs_while_it_claims_leaves_the_run_to_others(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "IDLE_SECONDS", 1)
+    folder = conninfo_to_dict(watch.uri)["host"]
+    with ThreadPoolExecutor(1) as threads, Relay(to_socket(f"{folder}/.s.PGSQL.5432")) as relay:
+        through = make_conninfo(watch.uri, host="127.0.0.1", port=relay.port, sslmode="disable")
+        hung, other = (
+            PostgresStorage(uri, parse_index_config(None), schema=watch.name) for uri in (through, watch.uri)
+        )
+        with closing(hung), closing(other):
+            make_thread(other, "t")
+            run = make_run(other, "r", "t")
+            assert hung.runs.get(run.run_id) is not None
+            relay.freeze_before(b"commit\0")
+            claiming = threads.submit(hung.runs.claim, "hung", lease=LEASE)
+            until(lambda: watch.execute("select 1 from pg_stat_activity where state = 'idle in transaction'"))
+            assert other.runs.claim("other", lease=LEASE) == []
+            (claimed,) = until_claimed(other)
+            assert (claimed.run_id, claimed.attempt) == (run.run_id, 1)
+            assert not claiming.done()
+            relay.thaw()
+            # Its work was undone; it looks again, and finds nothing.
+            assert claiming.result() == []
+
+
+def until_claimed(storage: PostgresStorage) -> list[Run]:
+    """Claim again and again until there is a run."""
+    while not (claimed := storage.runs.claim("other", lease=LEASE)):
+        pass
+    return claimed

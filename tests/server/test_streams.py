@@ -14,11 +14,15 @@ from langgraph_sdk.client import LangGraphClient
 
 from stateroom.boot.compose import Server
 from stateroom.settings import Settings
+from tests.faults.relay import Relay, to_port
 from tests.readers.writing import rest
 from tests.server.conftest import LIMITS, PATIENCE, Running, eventually, run_in_thread
 from tests.server.stream_graphs import payload, reading_graphs
 
 HEARTBEAT = 0.1
+
+IDLE = 1.0
+"""Seconds of silence after which the proxy of the tests cuts a connection."""
 
 COUNT = 200
 
@@ -185,6 +189,25 @@ async def test_a14_silence_is_no_reason_to_be_cut(reader: LangGraphClient, raw: 
         assert found.count(sign) >= 2, path
     assert (await reader.runs.get(thread_id, run_id))["status"] == "success"
     assert await reader.runs.join(thread_id, run_id) == {"delay": 4 * HEARTBEAT, "done": True}
+
+
+@pytest.mark.parametrize("path", ["stream", "wait"])
+async def test_a14_a_proxy_that_cuts_silent_connections_cuts_none(
+    reading: Running, reader: LangGraphClient, path: str
+) -> None:
+    body = {"assistant_id": "silent", "input": {"delay": 3 * IDLE}, "stream_mode": "values"}
+    thread_id = (await reader.threads.create())["thread_id"]
+    with Relay(to_port(int(reading.url.rpartition(":")[2])), idle=IDLE) as relay:
+        behind = httpx.AsyncClient(base_url=f"http://127.0.0.1:{relay.port}", timeout=PATIENCE, verify=False)  # noqa: S501
+        async with behind, behind.stream("POST", f"/threads/{thread_id}/runs/{path}", json=body) as response:
+            run = response.headers["content-location"]
+            joined = asyncio.create_task(behind.get(f"{run}/{'join' if path == 'wait' else 'stream'}"))
+            lines = [line async for line in response.aiter_lines()]
+            others = (await joined).text.splitlines()
+        assert relay.cut == 0
+    for found in (lines, others):
+        assert any('"done":true' in line for line in found), found
+    assert (await reader.runs.get(thread_id, run.rpartition("/")[2]))["status"] == "success"
 
 
 @pytest.mark.parametrize("path", ["stream", "wait"])

@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from stateroom.drivers.postgres.conninfo import parse_uri
-from stateroom.drivers.postgres.errors import is_lost, is_pooler_mixup, is_rolled_back, raise_ours
+from stateroom.drivers.postgres.errors import is_lost, is_pooler_mixup, is_rolled_back, is_undone, raise_ours
 from stateroom.drivers.postgres.migrations import applied, in_turn, migrate, versions
 from stateroom.drivers.postgres.session import Session
 from stateroom.drivers.postgres.timing import Timing
@@ -130,8 +130,7 @@ class Database:
         """Do what ``read`` does with one snapshot for all statements."""
 
         def together(session: Session) -> T:
-            with session.connection.transaction():
-                session.execute("set transaction isolation level repeatable read, read only")
+            with session.transaction("isolation level repeatable read, read only"):
                 return work(session)
 
         return self._attempted(together, repeats=True)
@@ -140,7 +139,7 @@ class Database:
         """Let ``work`` write in a transaction, which commits unless an exception comes out of it."""
 
         def in_transaction(session: Session) -> T:
-            with session.connection.transaction():
+            with session.transaction():
                 return work(session)
 
         return self._attempted(in_transaction, repeats=repeats)
@@ -167,7 +166,7 @@ class Database:
                     self._prepares = False
                 elif is_lost(error):
                     self._drop_lost()
-                    if lost or not repeats:
+                    if lost or not (repeats or is_undone(error)):
                         raise_ours(error)
                     lost = True
                 elif not is_rolled_back(error) or attempt == ATTEMPTS - 1:

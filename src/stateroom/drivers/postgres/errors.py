@@ -17,6 +17,7 @@ __all__ = [
     "is_lost",
     "is_pooler_mixup",
     "is_rolled_back",
+    "is_undone",
     "raise_ours",
     "translation",
 ]
@@ -65,6 +66,11 @@ def is_lost(error: BaseException) -> bool:
 def is_rolled_back(error: BaseException) -> bool:
     """Tell whether Postgres undid the transaction so that others could go on, and it may be repeated."""
     return isinstance(error, errors.DeadlockDetected | errors.SerializationFailure)
+
+
+def is_undone(error: BaseException) -> bool:
+    """Tell whether a lost connection took its transaction with it for certain, so that it may be repeated."""
+    return isinstance(error, errors.IdleInTransactionSessionTimeout)
 
 
 def is_pooler_mixup(error: BaseException) -> bool:

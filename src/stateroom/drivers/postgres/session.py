@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from psycopg.rows import tuple_row
 from stateroom.drivers.postgres.arrays import teach
 from stateroom.drivers.postgres.timing import Timing
 
-__all__ = ["CLOCK", "LIVE", "NOW", "Session"]
+__all__ = ["CLOCK", "IDLE_SECONDS", "LIVE", "NOW", "Session"]
 
 CLOCK: Final = (
     "with clock as (select coalesce(%(now)s::bigint, "
@@ -26,6 +27,13 @@ NOW: Final = "(select now from clock)"
 
 LIVE: Final = f"(i.expires_at is null or i.expires_at > {NOW})"
 """The condition that an item ``i`` has not expired."""
+
+IDLE_SECONDS: Final = 3
+"""How long a transaction may rest between two statements before Postgres undoes it, and frees its locks.
+
+No code of a user runs inside one. What rests as long is a process that hangs, or one whose connection is
+gone without a word, which Postgres would otherwise wait for as long as its machine does: up to hours.
+"""
 
 CACHED_LENGTH: Final = 10_000
 """Characters of a statement up to which its spelling for a schema is remembered."""
@@ -72,6 +80,23 @@ class Session:
         return self._cursor.execute(
             _spelled(sql, self._schema), parameters, prepare=prepared and self.prepares
         )
+
+    @contextmanager
+    def transaction(self, mode: str = "isolation level read committed") -> Iterator[None]:
+        """Run what is inside as one transaction, of a ``mode`` as SQL spells it; others' locks wait for it.
+
+        The limit is set in the same message, so that it costs no answer, and in the transaction alone, since
+        a pooler would hand it on.
+        """
+        self.script(f"begin {mode}; set local idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
+        try:
+            yield
+        except BaseException:
+            # A connection that is lost has nothing to undo, and its loss is the news.
+            with suppress(psycopg.Error):
+                self.script("rollback")
+            raise
+        self.script("commit")
 
     def script(self, sql: str) -> None:
         """Run statements that have no parameters and answer nothing."""
