@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError
 
-from tests.server.conftest import eventually
+from tests.server.conftest import Running, eventually
+from tests.server.processes import Process, project
 
 Second = Callable[..., Awaitable[Any]]
 
@@ -38,6 +40,31 @@ async def stream(client: LangGraphClient, thread_id: str, **said: Any) -> None:
 ROUTES: tuple[Second, ...] = (create, wait, stream)
 
 
+@pytest.fixture(scope="module")
+def other_url(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return where the second runs are asked for: from another process, where several may serve one storage."""
+    settings = running.server.settings
+    if settings.storage != "postgres":
+        yield running.url
+        return
+    folder = tmp_path_factory.mktemp("other") / "project"
+    folder.mkdir()
+    variables = {
+        "STATEROOM_STORAGE": "postgres",
+        "STATEROOM_POSTGRES_URI": str(settings.postgres_uri),
+        "STATEROOM_SCHEMA": settings.postgres_schema,
+        "STATEROOM_LEASE": str(settings.limits.lease),
+    }
+    with Process("start", project(folder), variables=variables) as process:
+        yield process.url
+
+
+@pytest.fixture
+async def other(other_url: str) -> AsyncIterator[LangGraphClient]:
+    async with get_client(url=other_url, api_key=None) as client:
+        yield client
+
+
 @pytest.fixture
 async def thread_id(client: LangGraphClient) -> str:
     return str((await client.threads.create())["thread_id"])
@@ -60,26 +87,26 @@ async def values(client: LangGraphClient, thread_id: str) -> Any:
 
 
 @pytest.mark.parametrize("second", ROUTES)
-async def test_rejected_the_second_leaves_no_trace(
-    client: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
+async def test_a15_rejected_the_second_leaves_no_trace(
+    client: LangGraphClient, other: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
 ) -> None:
     run_id = await first(client, thread_id, tmp_path / "log")
     with pytest.raises((ConflictError, httpx.HTTPStatusError), match=r"409|waits or executes"):
-        await second(client, thread_id, multitask_strategy="reject")
+        await second(other, thread_id, multitask_strategy="reject")
     assert await statuses(client, thread_id) == ["running"]
     await client.runs.cancel(thread_id, run_id, wait=True)
-    await second(client, thread_id, multitask_strategy="reject")
+    await second(other, thread_id, multitask_strategy="reject")
     assert await statuses(client, thread_id) == ["interrupted", "success"]
 
 
 @pytest.mark.parametrize("second", ROUTES)
-async def test_enqueued_they_are_executed_in_their_order(
-    client: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
+async def test_a15_enqueued_they_are_executed_in_their_order(
+    client: LangGraphClient, other: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
 ) -> None:
     await first(client, thread_id, tmp_path / "log", steps=8, delay=0.03)
     await asyncio.gather(
-        second(client, thread_id, multitask_strategy="enqueue", metadata={"n": 2}),
-        second(client, thread_id),
+        second(other, thread_id, multitask_strategy="enqueue", metadata={"n": 2}),
+        second(other, thread_id),
     )
     assert await statuses(client, thread_id) == ["success"] * 3
     found = await values(client, thread_id)
@@ -89,12 +116,12 @@ async def test_enqueued_they_are_executed_in_their_order(
 
 
 @pytest.mark.parametrize("second", ROUTES)
-async def test_interrupted_the_first_keeps_what_it_did(
-    client: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
+async def test_a15_interrupted_the_first_keeps_what_it_did(
+    client: LangGraphClient, other: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
 ) -> None:
     log = tmp_path / "log"
     await first(client, thread_id, log)
-    await second(client, thread_id, multitask_strategy="interrupt")
+    await second(other, thread_id, multitask_strategy="interrupt")
     assert await statuses(client, thread_id) == ["interrupted", "success"]
     ticks = log.read_text().count("\n")
     found = await values(client, thread_id)
@@ -105,13 +132,13 @@ async def test_interrupted_the_first_keeps_what_it_did(
 
 
 @pytest.mark.parametrize("second", ROUTES)
-async def test_rolled_back_the_first_leaves_no_trace(
-    client: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
+async def test_a15_rolled_back_the_first_leaves_no_trace(
+    client: LangGraphClient, other: LangGraphClient, thread_id: str, tmp_path: Path, second: Second
 ) -> None:
     await client.runs.wait(thread_id, "echo", input=SHORT)
     history = [state["checkpoint"] for state in await client.threads.get_history(thread_id, limit=100)]
     run_id = await first(client, thread_id, tmp_path / "log")
-    await second(client, thread_id, multitask_strategy="rollback")
+    await second(other, thread_id, multitask_strategy="rollback")
     assert run_id not in [run["run_id"] for run in await client.runs.list(thread_id)]
     assert await statuses(client, thread_id) == ["success", "success"]
     found = await values(client, thread_id)
@@ -123,12 +150,12 @@ async def test_rolled_back_the_first_leaves_no_trace(
 
 @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
 async def test_a_run_that_has_not_begun_is_stopped_too(
-    client: LangGraphClient, thread_id: str, tmp_path: Path, strategy: Any
+    client: LangGraphClient, other: LangGraphClient, thread_id: str, tmp_path: Path, strategy: Any
 ) -> None:
     await first(client, thread_id, tmp_path / "log")
     waiting = await client.runs.create(thread_id, "echo", input=SHORT)
     later = await client.runs.create(thread_id, "echo", input={}, after_seconds=3600)
-    await wait(client, thread_id, multitask_strategy=strategy)
+    await wait(other, thread_id, multitask_strategy=strategy)
     found = await values(client, thread_id)
     assert len(found["messages"]) == 2
     kept = {run["run_id"]: run["status"] for run in await client.runs.list(thread_id)}
