@@ -42,7 +42,7 @@ ROUTES: tuple[Second, ...] = (create, wait, stream)
 
 @pytest.fixture(scope="module")
 def other_url(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return where the second runs are asked for: from another process, where several may serve one storage."""
+    """Return where second runs are asked for: another process, where several may serve one storage."""
     settings = running.server.settings
     if settings.storage != "postgres":
         yield running.url
