@@ -19,11 +19,11 @@ from stateroom.drivers.sql.documents import (
 )
 from stateroom.drivers.sql.run_moves import Stoppable, Topics, lock_thread, noted, stop
 from stateroom.drivers.sql.run_rows import SQL
-from stateroom.drivers.sql.thread_changes import SQL as THREADS_SQL
 from stateroom.drivers.sql.thread_changes import (
     PreparedChange,
-    change_thread,
+    change_locked,
     insert_thread,
+    locked,
     prepare_change,
 )
 from stateroom.errors import Conflict, NotFound, ThreadBusy, ThreadStatusMismatch
@@ -95,9 +95,9 @@ def _change(new: NewRun) -> PreparedChange | None:
 
 def _note(session: Session, thread_id: str, metadata: Mapping[str, Any], change: PreparedChange) -> None:
     """Change a locked thread whose metadata has none of these keys."""
-    ((_, _, raw, *_),) = session.fetch(THREADS_SQL["locked"], {"thread_id": thread_id})
-    if object_of(raw).keys().isdisjoint(metadata):
-        change_thread(session, thread_id, change)
+    thread = locked(session, thread_id)
+    if object_of(thread.metadata).keys().isdisjoint(metadata):
+        change_locked(session, thread_id, thread, change)
 
 
 def _lock(session: Session, new: Iterable[NewRun]) -> Mapping[str, ThreadStatus]:

@@ -23,7 +23,16 @@ from stateroom.model.change import UNSET, Maybe
 from stateroom.model.text import show
 from stateroom.model.thread import Thread, ThreadStatus, ThreadTTL
 
-__all__ = ["SQL", "PreparedChange", "change_thread", "insert_thread", "prepare_change"]
+__all__ = [
+    "SQL",
+    "LockedThread",
+    "PreparedChange",
+    "change_locked",
+    "change_thread",
+    "insert_thread",
+    "locked",
+    "prepare_change",
+]
 
 SQL: Final = queries("threads")
 
@@ -115,13 +124,39 @@ def change_thread(
 
     ``status`` is what it becomes even when it is busy, which only the queue may say.
     """
+    change_locked(session, thread_id, locked(session, thread_id), change, status=status)
+
+
+class LockedThread(NamedTuple):
+    """What a change builds on: columns of a thread that nobody else can change."""
+
+    created_at: int
+    status: str
+    metadata: bytes
+    ttl_minutes: float | None
+    ttl_strategy: str | None
+
+
+def locked(session: Session, thread_id: str) -> LockedThread:
+    """Lock a thread and read it; ``NotFound`` when it does not exist."""
     rows = session.fetch(SQL["locked"], {"thread_id": thread_id})
     if not rows:
         raise no_thread(thread_id)
-    ((created_at, now_is, raw, minutes, strategy),) = rows
-    merged = _change_metadata(session, thread_id, created_at, raw, change)
-    ttl = ttl_of(minutes, strategy) if change.ttl is UNSET else change.ttl
-    if status is None and now_is != ThreadStatus.BUSY:
+    return LockedThread(*rows[0])
+
+
+def change_locked(
+    session: Session,
+    thread_id: str,
+    thread: LockedThread,
+    change: PreparedChange,
+    *,
+    status: ThreadStatus | None = None,
+) -> None:
+    """Do what ``change_thread`` does to a thread that is locked and read already."""
+    merged = _change_metadata(session, thread_id, thread, change)
+    ttl = ttl_of(thread.ttl_minutes, thread.ttl_strategy) if change.ttl is UNSET else change.ttl
+    if status is None and thread.status != ThreadStatus.BUSY:
         status = change.status
     session.execute(
         SQL["update"],
@@ -145,19 +180,19 @@ def change_thread(
 
 
 def _change_metadata(
-    session: Session, thread_id: str, created_at: int, raw: bytes, change: PreparedChange
+    session: Session, thread_id: str, thread: LockedThread, change: PreparedChange
 ) -> bytes | None:
     """Write the terms of a thread that change; return its metadata if they do."""
     old = new = frozenset[int]()
     merged = None
-    held = metadata_terms(object_of(raw))
+    held = metadata_terms(object_of(thread.metadata))
     if change.metadata is not None:
-        merged = merged_metadata(raw, change.metadata)
+        merged = merged_metadata(thread.metadata, change.metadata)
         old, new = held, metadata_terms(object_of(merged))
     if change.values is not None:
         all_terms = frozenset(term for (term,) in session.fetch(SQL["terms"], {"thread_id": thread_id}))
         # Without decoding the values that were there, which may be large.
         old |= all_terms - held
         new |= change.terms
-    change_terms(session, _TERMS, thread_id, created_at, old, new)
+    change_terms(session, _TERMS, thread_id, thread.created_at, old, new)
     return merged
