@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
 
-import psycopg
 import pytest
 from hypothesis import settings
-from psycopg import sql
 
+from tests.postgres.schemas import Schemas
 from tests.postgres.server import FAST, VERSION, Server
 
 # A busy machine is no defect, so no example has a deadline; CI replays the same examples every time.
@@ -20,8 +17,6 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 NewSchema = Callable[[], str]
-
-_numbers = count()
 
 
 @pytest.fixture(scope="session")
@@ -40,35 +35,34 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _drop(postgres: str) -> Iterator[Callable[[str], object]]:
-    """Return what drops a schema beside the tests that follow."""
-    with (
-        psycopg.connect(postgres, autocommit=True) as connection,
-        ThreadPoolExecutor(1, "drop-schemas") as thread,
-    ):
-        # A test that left a transaction open would have this wait for ever.
-        connection.execute("set lock_timeout = '20s'")
-        connection.execute("set client_min_messages = 'warning'")
-        dropped: list[Future[object]] = []
-
-        def drop(name: str) -> None:
-            statement = sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(name))
-            dropped.append(thread.submit(connection.execute, statement))
-
-        yield drop
-        for each in dropped:
-            each.result()
+def _schemas(postgres: str) -> Iterator[Schemas]:
+    """Return what puts schemas away beside the tests that follow."""
+    with Schemas.of(postgres) as schemas:
+        yield schemas
 
 
 @pytest.fixture
-def new_schema(_drop: Callable[[str], object]) -> Iterator[NewSchema]:
+def new_schema(_schemas: Schemas) -> Iterator[NewSchema]:
     """Return a function that names a schema which is not there yet; the test's end drops it."""
+    yield from _named(_schemas.new, _schemas.drop)
+
+
+@pytest.fixture
+def empty_schema(_schemas: Schemas) -> Iterator[NewSchema]:
+    """Return a function that names a schema that has no rows; it may have its tables already.
+
+    That is several times as fast as ``new_schema``.
+    """
+    yield from _named(_schemas.empty, _schemas.give_back)
+
+
+def _named(name: Callable[[], str], put_away: Callable[[str], None]) -> Iterator[NewSchema]:
     names: list[str] = []
 
-    def new_schema() -> str:
-        names.append(f"test_{os.getpid()}_{next(_numbers)}")
+    def named() -> str:
+        names.append(name())
         return names[-1]
 
-    yield new_schema
-    for name in names:
-        _drop(name)
+    yield named
+    for each in names:
+        put_away(each)

@@ -56,8 +56,8 @@ class TestPostgresStore(CasesSuite):
 
     @pytest.fixture
     @override
-    def open_store(self, postgres: str, new_schema: NewSchema) -> Opened:
-        return partial(PostgresStore, postgres, schema=new_schema())
+    def open_store(self, postgres: str, empty_schema: NewSchema) -> Opened:
+        return partial(PostgresStore, postgres, schema=empty_schema())
 
 
 @pytest.fixture(params=["SQLite", "Postgres"])

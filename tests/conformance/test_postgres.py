@@ -15,5 +15,5 @@ from tests.conftest import NewSchema
 class TestPostgresStore(StoreSuite):
     @pytest.fixture
     @override
-    def open_store(self, postgres: str, new_schema: NewSchema) -> Opened:
-        return partial(PostgresStore, postgres, schema=new_schema())
+    def open_store(self, postgres: str, empty_schema: NewSchema) -> Opened:
+        return partial(PostgresStore, postgres, schema=empty_schema())

@@ -57,8 +57,8 @@ class TestSqliteFile(FilesSuite):
 class TestPostgresStore(FilesSuite):
     @pytest.fixture
     @override
-    def open_files(self, postgres: str, new_schema: NewSchema) -> Iterator[OpenedFiles]:
-        with closing(OverStore(partial(PostgresStore, postgres, schema=new_schema()))) as opens:
+    def open_files(self, postgres: str, empty_schema: NewSchema) -> Iterator[OpenedFiles]:
+        with closing(OverStore(partial(PostgresStore, postgres, schema=empty_schema()))) as opens:
             yield opens
 
 

@@ -33,8 +33,12 @@ START_SECONDS: Final = 50
 
 SETTINGS: Final[Mapping[str, str]] = {"max_connections": "200", "shared_buffers": "64MB"}
 
-FAST: Final[Mapping[str, str]] = {"fsync": "off", "full_page_writes": "off"}
-"""Settings for tests in which the machine does not lose its power."""
+FAST: Final[Mapping[str, str]] = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
+"""Settings for tests in which the machine does not lose its power; files in memory had better be few."""
+
+# Where files are in memory, and how much of it must be left; containers often have far less.
+MEMORY: Final = Path("/dev/shm")  # noqa: S108
+MEMORY_BYTES_LEAST: Final = 2 * 1024**3
 
 # A socket's whole path has about 100 bytes.
 FOLDER_LENGTH_MAX: Final = 80
@@ -62,7 +66,7 @@ class Server:
         self, settings: Mapping[str, str] | None = None, *, tcp: bool = False, version: int = VERSION
     ) -> None:
         self._programs = _programs(version)
-        self.folder = _folder()
+        self.folder = _folder(in_memory=(settings or {}).get("fsync") == "off")
         self.port = _free_port() if tcp else 5432
         self.uri = f"postgresql://postgres@/postgres?host={quote(str(self.folder))}&port={self.port}"
         self._guard = subprocess.Popen(
@@ -208,9 +212,14 @@ def _copy(package: Path, folder: str) -> Path:
     return copy / package.name
 
 
-def _folder() -> Path:
-    base = tempfile.gettempdir()
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=base if len(base) < FOLDER_LENGTH_MAX else "/tmp"))  # noqa: S108
+def _folder(*, in_memory: bool) -> Path:
+    """Make a server's folder, in memory if that is wanted and there is room."""
+    base = Path(tempfile.gettempdir())
+    if in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_LEAST:
+        base = MEMORY
+    elif len(str(base)) >= FOLDER_LENGTH_MAX:
+        base = Path("/tmp")  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=base))
     if user := _user():
         os.chown(folder, user["user"], user["group"])
     return folder

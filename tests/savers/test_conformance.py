@@ -22,8 +22,8 @@ CAPABILITIES = {
 def new_saver(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Saver]:
     if request.param == "postgres":
         uri: str = request.getfixturevalue("postgres")
-        new_schema: NewSchema = request.getfixturevalue("new_schema")
-        return lambda: PostgresSaver(uri, schema=new_schema())
+        empty_schema: NewSchema = request.getfixturevalue("empty_schema")
+        return lambda: PostgresSaver(uri, schema=empty_schema())
     return lambda: SqliteSaver(tmp_path / "checkpoints.db" if request.param == "sqlite" else ":memory:")
 
 

@@ -29,8 +29,8 @@ class TestPostgresSaver(SaverSuite):
 
     @pytest.fixture
     @override
-    def new_saver(self, postgres: str, new_schema: NewSchema) -> OpensSaver:
-        return partial(PostgresSaver, postgres, schema=new_schema())
+    def new_saver(self, postgres: str, empty_schema: NewSchema) -> OpensSaver:
+        return partial(PostgresSaver, postgres, schema=empty_schema())
 
 
 class Hospitable(PostgresSaver):
@@ -49,9 +49,9 @@ class TestPostgresSaverOverStorage(SaverSuite):
     """The suite on a saver that asks before each write whether there is such a thread."""
 
     @pytest.fixture
-    def storage(self, postgres: str, new_schema: NewSchema) -> Iterator[PostgresStorage]:
+    def storage(self, postgres: str, empty_schema: NewSchema) -> Iterator[PostgresStorage]:
         storage = PostgresStorage(
-            postgres, parse_index_config(None), clock=ManualClock(), schema=new_schema()
+            postgres, parse_index_config(None), clock=ManualClock(), schema=empty_schema()
         )
         storage.open()
         yield storage
@@ -73,8 +73,8 @@ class TestManagedPostgresSaver(ManagedSaverSuite):
 
     @pytest.fixture
     @override
-    def new_storage(self, postgres: str, new_schema: NewSchema) -> OpensStorage:
-        return partial(PostgresStorage, postgres, parse_index_config(None), schema=new_schema())
+    def new_storage(self, postgres: str, empty_schema: NewSchema) -> OpensStorage:
+        return partial(PostgresStorage, postgres, parse_index_config(None), schema=empty_schema())
 
     @pytest.fixture
     @override

@@ -22,7 +22,7 @@ def maker(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callable
     """Return what makes storages of a kind, all on the same database."""
     settings = parse_index_config(None)
     if kind == "postgres":
-        schema: NewSchema = request.getfixturevalue("new_schema")
+        schema: NewSchema = request.getfixturevalue("empty_schema")
         return partial(PostgresStorage, request.getfixturevalue("postgres"), settings, schema=schema())
     return partial(SqliteStorage, ":memory:" if kind == "memory" else str(tmp_path / "server.db"), settings)
 
