@@ -52,6 +52,18 @@ def test_dev_serves_what_was_saved_last_and_what_works(folder: Path) -> None:
         assert said(process) == "second"
 
 
+@pytest.mark.parametrize(("arguments", "frozen"), [((), False), (("--no-reload",), True)])
+def test_a_server_has_only_what_it_needs_and_frees_what_may_be_reloaded(
+    folder: Path, arguments: tuple[str, ...], frozen: bool
+) -> None:
+    says = "f\"{gc.isenabled()} {gc.get_freeze_count() > 0} {'numpy' in sys.modules}\""
+    code = FIRST.replace('os.environ.get("SAID", "first")', says).replace("import os", "import gc, sys")
+    (folder / "agent.py").write_text(code)
+    with Process("dev", project(folder, AGENT), *arguments) as process:
+        # It answers a moment before it says that it is ready.
+        eventually_now(lambda: said(process) == f"True {frozen} False")
+
+
 def test_dev_takes_the_environment_of_the_project_and_says_what_has_no_effect(folder: Path) -> None:
     (folder / ".env").write_text("SAID=by the file\nSTATEROOM_STORAGE=memory\n")
     file = project(folder, AGENT, env=".env", webhooks={}, stor={"x": 1})

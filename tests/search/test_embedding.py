@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from stateroom.errors import InvalidValue, Misconfigured
 from stateroom.search import embedding
-from stateroom.search.embedding import TEXTS_REMEMBERED, Embedder, digest, make_embedder
+from stateroom.search.digests import digest
+from stateroom.search.embedding import TEXTS_REMEMBERED, Embedder, make_embedder
 from stateroom.search.index_config import parse_index_config
 
 DIMS = 4

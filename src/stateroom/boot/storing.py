@@ -14,10 +14,10 @@ from stateroom.contract.events import EventLimits
 from stateroom.contract.storage import Storage
 from stateroom.errors import Misconfigured
 from stateroom.model.ttl import parse_ttl_config
-from stateroom.search.embedding import make_embedder
 from stateroom.search.index_config import IndexSettings, check_index_keys, parse_index_config
 from stateroom.settings import Settings
 from stateroom.stores.base import Store
+from stateroom.stores.preparing import embedder_of
 
 __all__ = ["MEMORY", "Kept", "make_kept", "names_a_store"]
 
@@ -52,7 +52,7 @@ def make_kept(settings: Settings) -> Kept:
     section: Mapping[str, Any] = {} if names_a_store(settings) else settings.store
     try:
         index = parse_index_config(_placed(section.get("index"), settings.base), supports=_supports(settings))
-        ttl, embedder = parse_ttl_config(section.get("ttl")), make_embedder(index)
+        ttl, embedder = parse_ttl_config(section.get("ttl")), embedder_of(index)
     except Misconfigured as error:
         raise Misconfigured(f"store.{error}", field=f"store.{error.field}") from error
     storage, saver = _opened(settings, index, check_index_keys(settings.index_keys))

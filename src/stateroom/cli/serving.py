@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -101,10 +102,14 @@ def _settings(config: Path, given: Mapping[str, Any], *, production: bool) -> Se
 
 
 def _serve(settings: Settings, *, reload: bool, request_log: bool) -> None:
-    # Before everything else: it takes a moment to open, and none to see that somebody else serves.
-    from stateroom.boot.serving import bind, run
-
     with ExitStack() as stack:
+        # Modules, models and routes stay as long as the process: to look for garbage among them again and
+        # again, while they become more, would be a tenth of the start.
+        gc.disable()
+        stack.callback(gc.enable)
+        # Before everything else: it takes a moment to open, and none to see that somebody else serves.
+        from stateroom.boot.serving import bind, run
+
         listener = stack.enter_context(bind(settings.http.host, settings.http.port))
         from stateroom.boot.compose import Server
 
@@ -116,7 +121,15 @@ def _serve(settings: Settings, *, reload: bool, request_log: bool) -> None:
 
             folders = server.parts.graphs.folders
             stack.enter_context(watching(settings.base, server.reload, folders=folders))
-        run(server, listener, request_log=request_log, ready=lambda: _greet(server, listener))
+
+        def ready() -> None:
+            if not reload:
+                # Nor is it looked for among them from now on. What may be reloaded is to be freed one day.
+                gc.freeze()
+            gc.enable()
+            _greet(server, listener)
+
+        run(server, listener, request_log=request_log, ready=ready)
 
 
 def _greet(server: Server, listener: socket.socket) -> None:

@@ -11,16 +11,17 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from stateroom.errors import Conflict, StateroomError
 from stateroom.model.file import Stat
 from stateroom.model.filter import Filter
 from stateroom.model.item import Hit, KeyEntry, Record
 from stateroom.model.namespace import Match, Namespace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "Capability",

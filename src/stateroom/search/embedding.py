@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
@@ -21,15 +20,14 @@ from numpy.typing import NDArray
 
 from stateroom.errors import InvalidValue, Misconfigured
 from stateroom.importing import find_module, load_named
+from stateroom.search.digests import digest
 from stateroom.search.index_config import LOCAL, IndexSettings, check_known_dims
 from stateroom.search.local import LocalEmbeddings
 
-__all__ = ["DIGEST_BYTES", "TEXTS_REMEMBERED", "Embedder", "digest", "make_embedder"]
+__all__ = ["TEXTS_REMEMBERED", "Embedder", "make_embedder"]
 
 T = TypeVar("T")
 Vector: TypeAlias = NDArray[np.float32]
-
-DIGEST_BYTES: Final = 16
 
 TEXTS_REMEMBERED: Final = 2_048
 """Vectors of so many texts are kept, so that equal texts are not embedded again."""
@@ -40,11 +38,6 @@ NUMBERS_ON_THE_LOOP: Final = 16_384
 _GREATEST = float(np.finfo(np.float32).max)
 
 _Kind: TypeAlias = Literal["document", "query"]
-
-
-def digest(text: str) -> bytes:
-    """Return 16 bytes by which a text is recognised as unchanged."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
 def make_embedder(settings: IndexSettings) -> Embedder | None:

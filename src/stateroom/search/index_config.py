@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from stateroom.errors import InvalidIndex, Misconfigured
-from stateroom.search import local
 from stateroom.search.fields import WHOLE_VALUE, check_paths
 
 __all__ = [
@@ -124,7 +123,10 @@ def check_index_keys(index_keys: Sequence[str]) -> tuple[str, ...]:
 def known_dims(embed: object) -> int | None:
     """Return how many numbers an embedder's vectors have, where that is known without calling it."""
     if embed == LOCAL:
-        return local.DIMS
+        # It brings NumPy, which only those who have vectors are to wait for.
+        from stateroom.search.local import DIMS
+
+        return DIMS
     for name in ("dims", "dimensions"):
         dims = getattr(embed, name, None)
         if isinstance(dims, int) and not isinstance(dims, bool):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langgraph.store.base import (
     NOT_PROVIDED,
@@ -22,7 +22,6 @@ from stateroom.model.item import Hit, Record
 from stateroom.model.limits import BATCH_OPERATIONS_MAX
 from stateroom.model.namespace import check_put_namespace
 from stateroom.model.ttl import TTLSettings
-from stateroom.search.embedding import Embedder
 from stateroom.search.index_config import IndexSettings
 from stateroom.stores.gate import Gate
 from stateroom.stores.items import Item, SearchItem
@@ -36,6 +35,9 @@ from stateroom.stores.operations import (
 )
 from stateroom.stores.preparing import Preparing
 from stateroom.stores.sweeping import Sweeping
+
+if TYPE_CHECKING:
+    from stateroom.search.embedding import Embedder
 
 __all__ = ["Store"]
 

@@ -7,12 +7,10 @@ import inspect
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
 from langgraph.store.base import GetOp, InvalidNamespaceError, Op, PutOp
 from langgraph.store.memory import InMemoryStore as LangGraphInMemoryStore
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from stateroom.contract.items import (
@@ -43,6 +41,10 @@ from stateroom.search.index_config import IndexSettings
 from stateroom.stores.foreign_finding import Finding, Plan
 from stateroom.stores.foreign_rows import Address, record_of
 from stateroom.stores.plans import acarry_out, carry_out
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["BlindPut", "ForeignItems", "translated"]
 

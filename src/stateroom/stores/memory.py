@@ -8,9 +8,9 @@ from typing import Any
 from stateroom.clock import Clock, system_clock
 from stateroom.drivers.memory import MemoryItems
 from stateroom.model.ttl import parse_ttl_config
-from stateroom.search.embedding import make_embedder
 from stateroom.search.index_config import check_index_keys, parse_index_config
 from stateroom.stores.base import Store
+from stateroom.stores.preparing import embedder_of
 
 __all__ = ["InMemoryStore"]
 
@@ -38,5 +38,5 @@ class InMemoryStore(Store):
             ttl=parse_ttl_config(ttl),
             index_config=index,
             ttl_config=ttl,
-            embedder=make_embedder(settings),
+            embedder=embedder_of(settings),
         )

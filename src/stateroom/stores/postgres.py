@@ -10,7 +10,6 @@ from stateroom.clock import Clock, system_clock
 from stateroom.drivers.postgres.arguments import check_pool, check_schema
 from stateroom.errors import Misconfigured
 from stateroom.model.ttl import parse_ttl_config
-from stateroom.search.embedding import make_embedder
 from stateroom.search.index_config import (
     DistanceType,
     IndexSettings,
@@ -19,6 +18,7 @@ from stateroom.search.index_config import (
     parse_index_config,
 )
 from stateroom.stores.base import Store
+from stateroom.stores.preparing import embedder_of
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
@@ -74,7 +74,7 @@ class PostgresStore(Store):
             ttl=parse_ttl_config(ttl),
             index_config=index,
             ttl_config=ttl,
-            embedder=make_embedder(settings),
+            embedder=embedder_of(settings),
         )
 
     @classmethod

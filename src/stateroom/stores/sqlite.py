@@ -10,9 +10,9 @@ from stateroom.clock import Clock, system_clock
 from stateroom.drivers.sqlite import SqliteItems
 from stateroom.drivers.sqlite.database import Synchronous
 from stateroom.model.ttl import parse_ttl_config
-from stateroom.search.embedding import make_embedder
 from stateroom.search.index_config import check_index_keys, parse_index_config
 from stateroom.stores.base import Store
+from stateroom.stores.preparing import embedder_of
 
 __all__ = ["SqliteStore"]
 
@@ -51,7 +51,7 @@ class SqliteStore(Store):
             ttl=parse_ttl_config(ttl),
             index_config=index,
             ttl_config=ttl,
-            embedder=make_embedder(settings),
+            embedder=embedder_of(settings),
         )
 
     @classmethod

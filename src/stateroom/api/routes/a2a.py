@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stateroom.api.a2a import Agent, read_request, refusal_of
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import answer
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.sse import MEDIA_TYPE
 from stateroom.api.wire.a2a import (
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 _EXAMPLE: Final = {
     "jsonrpc": "2.0",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from stateroom.api.access import Access, AccessDep
 from stateroom.api.answers import answer, nothing, page_headers
+from stateroom.api.including import Routes
 from stateroom.api.parts import Parts, PartsDep
 from stateroom.api.wire.assistants import (
     ActivateVersion,
@@ -34,7 +35,7 @@ from stateroom.service.scope import Scope
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 T = TypeVar("T")
 

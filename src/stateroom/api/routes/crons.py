@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import Body
 from starlette.responses import Response
 
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import answer, nothing, page_headers
 from stateroom.api.creating import may_run
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.wire.base import ThreadId, check_limit
 from stateroom.api.wire.crons import SHOWN, CronBody, CronChanges, CronCount, CronSearch, cron_json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 
 @router.post("/threads/{thread_id}/runs/crons")

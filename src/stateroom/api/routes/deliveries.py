@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import answer
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.wire.base import ThreadId, check_limit
 from stateroom.api.wire.deliveries import delivery_json
@@ -16,7 +17,7 @@ from stateroom.errors import Conflict, NotFound
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 _HERE = "/threads/{thread_id}/runs/{run_id}/deliveries"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Body, Header
+from fastapi import Body, Header
 from pydantic import BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +14,7 @@ from stateroom.api.access import AccessDep
 from stateroom.api.answers import nothing
 from stateroom.api.creating import create_run
 from stateroom.api.idempotency import KeyHeader, refuse_key
+from stateroom.api.including import Routes
 from stateroom.api.leaving import unless_left
 from stateroom.api.parts import PartsDep
 from stateroom.api.routes.making import abandon, streamed
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 
 def _read(given: Any) -> Any:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import Body, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +17,7 @@ from stateroom.api.creating import create_run as make_run
 from stateroom.api.creating import make_runs, permit
 from stateroom.api.filtering import narrowed, shown
 from stateroom.api.idempotency import Kept, KeyHeader, claimed, refuse_key
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.sse import run_stream, sse_response
 from stateroom.api.waiting import run_output, wait_response
@@ -42,7 +43,7 @@ NamespacesQuery = Annotated[
     Query(alias="namespace", description='Subgraphs whose events are sent, `""` for the graph itself'),
 ]
 
-router = APIRouter()
+router = Routes()
 
 _LOCATED: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"Content-Location": {"description": "The run", "schema": {"type": "string"}}}}

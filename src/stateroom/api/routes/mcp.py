@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Header
+from fastapi import Header
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import encoded
 from stateroom.api.creating import create_run
+from stateroom.api.including import Routes
 from stateroom.api.live import LiveResponse
 from stateroom.api.mcp_tools import Tools
 from stateroom.api.parts import PartsDep
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 _TAKEN: Final = 202
 """The status that the protocol gives to what is not answered."""

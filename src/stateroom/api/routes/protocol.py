@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, WebSocket
+from fastapi import Request, WebSocket
 from starlette.responses import Response
 
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import answer
 from stateroom.api.commands import Commands
 from stateroom.api.envelopes import answered
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.protocol_events import Wanted
 from stateroom.api.protocol_streams import protocol_chunks
@@ -23,7 +24,7 @@ from stateroom.api.wire.protocol import Command, Subscribe
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 _COMMAND: Final[dict[str, Any]] = {
     "requestBody": {

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import answer, nothing, page_headers
 from stateroom.api.filtering import narrowed, run_view
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.routes import making
 from stateroom.api.routes.making import NamespacesQuery, abandon, continued
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 router.include_router(making.router)
 
 Leaving = Annotated[

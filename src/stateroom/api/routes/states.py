@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from stateroom.api.access import Access, AccessDep
 from stateroom.api.answers import answer
+from stateroom.api.including import Routes
 from stateroom.api.parts import Parts, PartsDep
 from stateroom.api.wire.base import ThreadId, check_limit
 from stateroom.api.wire.states import (
@@ -31,7 +32,7 @@ from stateroom.model.thread import Thread
 
 __all__ = ["read_thread", "router", "user_of"]
 
-router = APIRouter()
+router = Routes()
 
 
 def user_of(access: Access) -> Mapping[str, Any] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.responses import Response
 
 from stateroom.api.access import AccessDep
 from stateroom.api.answers import answer, nothing, page_headers
+from stateroom.api.including import Routes
 from stateroom.api.memory import Memory
 from stateroom.api.parts import PartsDep
 from stateroom.api.wire.base import check_limit
@@ -29,7 +30,7 @@ from stateroom.errors import InvalidInput
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 IfMatch = Annotated[
     str | None,

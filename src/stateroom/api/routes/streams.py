@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from stateroom.api.access import AccessDep
+from stateroom.api.including import Routes
 from stateroom.api.parts import PartsDep
 from stateroom.api.sse import MEDIA_TYPE, last_event_id, sse_response
 from stateroom.api.thread_streams import check_seen, thread_stream, thread_view
@@ -16,7 +17,7 @@ from stateroom.engine.thread_runs import From
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}

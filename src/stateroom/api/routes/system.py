@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stateroom.api.answers import answer
+from stateroom.api.including import Routes
 from stateroom.api.metrics import CONTENT_TYPE
 from stateroom.api.parts import PartsDep
 from stateroom.contract.runs import RunQuery, Runs
@@ -26,8 +26,8 @@ READY_SECONDS: Final = 5.0
 
 _FEATURES: Final = ("assistants", "threads", "runs", "crons", "store", "mcp", "a2a")
 
-router = APIRouter(tags=["system"])
-meta = APIRouter(tags=["system"])
+router = Routes()
+meta = Routes()
 
 _EXTRAS: Final = {"langsmith": False, "strict_resume": True, "stream_namespaces": True}
 """What clients look for beside the groups of routes: LangSmith's own services, and newer fields of runs."""

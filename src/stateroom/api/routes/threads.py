@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.responses import Response
 
 from stateroom.api.access import Access, AccessDep
 from stateroom.api.answers import answer, nothing, page_headers
+from stateroom.api.including import Routes
 from stateroom.api.parts import Parts, PartsDep
 from stateroom.api.routes import states
 from stateroom.api.wire.base import Texts, ThreadId, check_limit
@@ -37,7 +38,7 @@ from stateroom.service.threads import UNFINISHED_MINUTES
 
 __all__ = ["router"]
 
-router = APIRouter()
+router = Routes()
 
 
 @router.post("/threads", response_model=ThreadAnswer)

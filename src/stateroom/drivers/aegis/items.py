@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from stateroom.contract.items import (
@@ -23,6 +22,10 @@ from stateroom.drivers.aegis.operations import Operations
 from stateroom.drivers.aegis.protocol import Server
 from stateroom.model.item import Hit, Record
 from stateroom.model.namespace import Namespace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["AegisItems"]
 

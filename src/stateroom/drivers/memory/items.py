@@ -6,9 +6,8 @@ import threading
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import islice
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from stateroom.clock import Clock
@@ -35,6 +34,10 @@ from stateroom.model.item import Hit, Record
 from stateroom.model.namespace import Namespace
 from stateroom.model.ttl import expiry
 from stateroom.search.index_config import IndexSettings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["MemoryItems"]
 

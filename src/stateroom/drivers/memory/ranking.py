@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stateroom.contract.items import Query, Search
 from stateroom.drivers.memory.finding import Finder
@@ -15,9 +15,11 @@ from stateroom.drivers.memory.tree import Entry, Node
 from stateroom.model.filter import Filter, compile_filter
 from stateroom.search.bm25 import Statistics
 from stateroom.search.fusion import fuse, pool_size
-from stateroom.search.index_config import IndexSettings
+from stateroom.search.index_config import DistanceType, IndexSettings
 from stateroom.search.text import Document, TextIndexing, rank
-from stateroom.search.vectors import VectorTable
+
+if TYPE_CHECKING:
+    from stateroom.search.vectors import VectorTable
 
 __all__ = ["Ranked", "Ranking"]
 
@@ -38,7 +40,7 @@ class Ranking:
 
     def __init__(self, settings: IndexSettings) -> None:
         self._text = TextIndexing(settings) if settings.text else None
-        self._vectors = VectorTable(settings.dims, settings.distance_type) if settings.dims else None
+        self._vectors = _table(settings.dims, settings.distance_type) if settings.dims else None
         self._terms: Postings | None = None
         self._changes = 0
         self._sum = Statistics(0, 0)
@@ -171,6 +173,13 @@ class Ranking:
             entry.terms = dict(Counter(terms))
             entry.length = len(terms)
         return entry.terms
+
+
+def _table(dims: int, distance_type: DistanceType) -> VectorTable:
+    # It brings NumPy, which only those who have vectors are to wait for.
+    from stateroom.search.vectors import VectorTable
+
+    return VectorTable(dims, distance_type)
 
 
 def _strong(found: Iterator[tuple[Entry, float]], least: float | None) -> Iterator[tuple[Entry, float]]:

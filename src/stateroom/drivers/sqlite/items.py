@@ -7,10 +7,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from stateroom.clock import Clock
@@ -39,27 +37,25 @@ from stateroom.drivers.sqlite.rows import get, get_all, records_of
 from stateroom.drivers.sqlite.scope import Scope, count
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.upkeep import Upkeep
-from stateroom.drivers.sqlite.vectors import Vectors
 from stateroom.drivers.sqlite.where import Condition, KeyIndex, Matchers, key_index, where
 from stateroom.drivers.sqlite.writing import delete, delete_all, put, put_all, refresh, sweep
 from stateroom.errors import Misconfigured, StateroomError
 from stateroom.model.filter import Filter
 from stateroom.model.item import Hit, Record
-from stateroom.model.namespace import Namespace, encode
+from stateroom.model.namespace import Namespace
 from stateroom.model.ttl import expiry
 from stateroom.search.index_config import IndexSettings
 from stateroom.search.text import TextIndexing
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stateroom.drivers.sqlite.vectors import Vectors
+
 __all__ = ["SqliteItems"]
 
 T = TypeVar("T")
-
-_VECTORS = """
-select v.digest, v.embedding from stateroom_namespace n
-cross join stateroom_item i on i.namespace_id = n.id and i.key = ?
-cross join stateroom_vector v on v.id between i.revision << 16 and (i.revision << 16) + 65535
-where n.path = ?
-"""
 
 GETS_JOINED = 4
 """Gets from which on one statement reads them all."""
@@ -103,7 +99,7 @@ class SqliteItems(Items):
         """Make what belongs to this process: after a fork, locks and threads of the parent are of no use."""
         settings = self._settings
         self._text = TextIndex(TextIndexing(settings)) if settings.text else None
-        self._vectors = Vectors(settings) if settings.dims else None
+        self._vectors = _vectors(settings) if settings.dims else None
         self._ranking = Ranking(self._text, self._vectors)
         self._namespaces = Namespaces()
         self._refreshes = Refreshes(self._flush, attrgetter("revision"))
@@ -172,8 +168,9 @@ class SqliteItems(Items):
 
     @override
     def vectors(self, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
-        rows = self._db.read(lambda c: c.execute(_VECTORS, (key, encode(namespace))).fetchall())
-        return {digest: np.frombuffer(embedding, np.float32) for digest, embedding in rows}
+        from stateroom.drivers.sqlite.vectors import known
+
+        return self._db.read(lambda connection: known(connection, namespace, key))
 
     @override
     def sweep(self, limit: int) -> int:
@@ -337,6 +334,13 @@ class SqliteItems(Items):
             return self._refreshes.note(record, expires_at)
         refresh(writer, {record.revision: expires_at})
         return record._replace(expires_at=expires_at)
+
+
+def _vectors(settings: IndexSettings) -> Vectors:
+    # It brings NumPy, which only those who have vectors are to wait for.
+    from stateroom.drivers.sqlite.vectors import Vectors
+
+    return Vectors(settings)
 
 
 def _declared(index_keys: tuple[str, ...]) -> dict[str, KeyIndex]:

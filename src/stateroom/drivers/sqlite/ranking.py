@@ -5,17 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stateroom.contract.items import Query
 from stateroom.drivers.sqlite.rows import LIVE, ids
 from stateroom.drivers.sqlite.scope import Scope, matches_in, revisions_in
 from stateroom.drivers.sqlite.text import TextIndex
 from stateroom.drivers.sqlite.text_search import search_text
-from stateroom.drivers.sqlite.vectors import Vectors
 from stateroom.drivers.sqlite.where import Condition
 from stateroom.model.namespace import Namespace
 from stateroom.search.fusion import fuse, pool_size
+
+if TYPE_CHECKING:
+    from stateroom.drivers.sqlite.vectors import Vectors
 
 __all__ = ["Asked", "Ranked", "Ranking"]
 

@@ -11,20 +11,34 @@ from numpy.typing import NDArray
 
 from stateroom.drivers.sqlite.rows import ids
 from stateroom.errors import Misconfigured
+from stateroom.model.namespace import Namespace, encode
 from stateroom.search.index_config import IndexSettings
 from stateroom.search.vectors import VectorTable
 
-__all__ = ["Vectors"]
+__all__ = ["Vectors", "known"]
 
 BLOCK = 20_000
 """Vectors read at once."""
 
 _BYTES_PER_NUMBER = 4
 
+_KNOWN = """
+select v.digest, v.embedding from stateroom_namespace n
+cross join stateroom_item i on i.namespace_id = n.id and i.key = ?
+cross join stateroom_vector v on v.id between i.revision << 16 and (i.revision << 16) + 65535
+where n.path = ?
+"""
+
 _OF_ITEMS = """
 select v.id >> 16, v.embedding from json_each(?) w
 cross join stateroom_vector v on v.id between w.value << 16 and (w.value << 16) + 65535
 """
+
+
+def known(connection: sqlite3.Connection, namespace: Namespace, key: str) -> dict[bytes, NDArray[np.float32]]:
+    """Return the vectors of an item, by the digest of their text."""
+    rows = connection.execute(_KNOWN, (key, encode(namespace))).fetchall()
+    return {digest: np.frombuffer(embedding, np.float32) for digest, embedding in rows}
 
 
 class Vectors:

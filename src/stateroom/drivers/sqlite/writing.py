@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 
 from stateroom.contract.items import Delete, Put, check_condition
@@ -265,7 +264,7 @@ def _insert_vectors(
                 field="value",
             )
         for ordinal, embedded in enumerate(operation.vectors):
-            blob = embedded.vector.astype(np.float32).tobytes()
+            blob = embedded.vector.astype("float32").tobytes()
             rows.append(((record.revision << 16) + ordinal, embedded.digest, blob))
     if rows:
         connection.executemany("insert into stateroom_vector (id, digest, embedding) values (?, ?, ?)", rows)
