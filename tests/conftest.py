@@ -1,7 +1,8 @@
-"""What every test shares: how hard Hypothesis tries, and one Postgres server."""
+"""What every test shares: how hard Hypothesis tries, when garbage is collected, and one Postgres server."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 
@@ -16,7 +17,17 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+# What is collected, twenty thousand tests and their modules, stays: to look for garbage among it again and
+# again takes as long as some suites.
+gc.set_threshold(20_000, 20, 50)
+
 NewSchema = Callable[[], str]
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage only among what comes from now on."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from stateroom.clock import system_clock
 from stateroom.contract.items import Delete, Embedded, Put
 from stateroom.drivers.postgres import hnsw
 from stateroom.drivers.postgres.database import Database
-from stateroom.drivers.postgres.nearest import Target
 from stateroom.drivers.postgres.rows import address_of
 from stateroom.drivers.postgres.scope import Scope
 from stateroom.drivers.postgres.session import Session
+from stateroom.drivers.postgres.target import Target
 from stateroom.drivers.postgres.text_search import Scored
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.drivers.postgres.vectors import Vectors

@@ -199,7 +199,7 @@ short_pages = st.builds(
 
 
 @given(drawing.several_puts, st.lists(short_pages, min_size=8, max_size=8))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_many_searches_of_the_same_items_find_what_the_reference_finds(
     puts: list[StoreOperation], searches: list[StoreOperation]
 ) -> None:

@@ -128,7 +128,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def _schemas(request: pytest.FixtureRequest) -> Iterator[Callable[[], tuple[str, str]]]:
+def _places(request: pytest.FixtureRequest) -> Iterator[Callable[[], tuple[str, str]]]:
     """Return what answers the address of the Postgres server, and a schema that goes at the end."""
     made: list[tuple[str, str]] = []
 
@@ -147,12 +147,12 @@ def _schemas(request: pytest.FixtureRequest) -> Iterator[Callable[[], tuple[str,
 
 @pytest.fixture(scope="session")
 def new_settings(
-    _schemas: Callable[[], tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+    _places: Callable[[], tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Settings]:
     """Return ``new_settings(kind, **changes)``: settings of a server with a file or a schema of its own."""
 
     def new(kind: str, **changes: Any) -> Settings:
-        uri, schema = _schemas() if kind == "postgres" else (None, "stateroom")
+        uri, schema = _places() if kind == "postgres" else (None, "stateroom")
         return settings_of(kind, tmp_path_factory.mktemp("server"), uri, schema, **changes)
 
     return new

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from struct import Struct
+from collections.abc import Iterable, Sequence
+from struct import Struct, pack
 from typing import Any, Final
 from uuid import UUID
 
-import numpy as np
 import psycopg
 from psycopg.adapt import AdaptersMap, Dumper, PyFormat
 from psycopg.pq import Format
@@ -54,17 +53,17 @@ def teach(adapters: AdaptersMap) -> None:
 
 def bigints(numbers: Sequence[int | None]) -> Sent:
     """Return a ``bigint[]``."""
-    return _fixed(numbers, 20, 8, ">i8")
+    return _fixed(numbers, 20, 8, "q")
 
 
 def integers(numbers: Sequence[int | None]) -> Sent:
     """Return an ``integer[]``."""
-    return _fixed(numbers, 23, 4, ">i4")
+    return _fixed(numbers, 23, 4, "i")
 
 
 def doubles(numbers: Sequence[float | None]) -> Sent:
     """Return a ``double precision[]``."""
-    return _fixed(numbers, 701, 8, ">f8")
+    return _fixed(numbers, 701, 8, "d")
 
 
 def uuids(values: Iterable[UUID]) -> Sent:
@@ -85,14 +84,13 @@ def texts(values: Iterable[str | None]) -> Sent:
 def _fixed(numbers: Sequence[Any], oid: int, size: int, kind: str) -> Sent:
     """Return an array of numbers of one size, made without a loop unless one of them is null."""
     if None in numbers:
-        pack: Callable[[int], bytes] = Struct({">i8": "!q", ">i4": "!i", ">f8": "!d"}[kind]).pack
-        return _listed([None if number is None else pack(number) for number in numbers], oid)
+        one = Struct(f"!{kind}").pack
+        return _listed([None if number is None else one(number) for number in numbers], oid)
     if not numbers:
         return Sent(_EMPTY.pack(0, 0, oid))
-    elements = np.empty(len(numbers), [("size", ">i4"), ("value", kind)])
-    elements["size"] = size
-    elements["value"] = numbers
-    return Sent(_HEAD.pack(1, 0, oid, len(numbers), 1) + elements.tobytes())
+    elements: list[Any] = [size] * (2 * len(numbers))
+    elements[1::2] = numbers
+    return Sent(_HEAD.pack(1, 0, oid, len(numbers), 1) + pack(f"!{f'i{kind}' * len(numbers)}", *elements))
 
 
 def _listed(values: Sequence[bytes | None], oid: int) -> Sent:

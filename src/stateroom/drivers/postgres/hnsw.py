@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import psycopg
 
-from stateroom.drivers.postgres.nearest import ORDER, Target, best_of_items
+from stateroom.drivers.postgres.nearest import ORDER, best_of_items
 from stateroom.drivers.postgres.pgvector import Dialect, encoded
 from stateroom.drivers.postgres.session import CLOCK, Session
+from stateroom.drivers.postgres.target import Target
 from stateroom.drivers.postgres.text_search import Scored
 
 __all__ = ["build", "delta_size", "indexes", "is_built", "merge", "near"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from psycopg_pool import ConnectionPool
 from typing_extensions import override
 
@@ -41,15 +39,8 @@ from stateroom.drivers.postgres.text import TextIndex
 from stateroom.drivers.postgres.threads import Threads
 from stateroom.drivers.postgres.timing import Timing
 from stateroom.drivers.postgres.upkeep import ANALYZE_GROWTH, ANALYZE_LEAST, Upkeep, analyze_if_grown
-from stateroom.drivers.postgres.vectors import Vectors
 from stateroom.drivers.postgres.where import Condition, where
-from stateroom.drivers.postgres.writing import (
-    delete_all,
-    forget_empty,
-    put_all,
-    register,
-    sweep,
-)
+from stateroom.drivers.postgres.writing import delete_all, forget_empty, put_all, register, sweep
 from stateroom.drivers.sql.batches import runs
 from stateroom.errors import StateroomError, Unavailable
 from stateroom.model.filter import Filter
@@ -57,6 +48,12 @@ from stateroom.model.item import Hit, Record
 from stateroom.model.namespace import Namespace
 from stateroom.search.index_config import IndexSettings
 from stateroom.search.text import TextIndexing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stateroom.drivers.postgres.vectors import Vectors
 
 __all__ = ["PostgresItems"]
 
@@ -111,7 +108,7 @@ class PostgresItems(Items):
         """Make what belongs to this process: after a fork, locks and threads of the parent are of no use."""
         settings = self._settings
         self._text = TextIndex(TextIndexing(settings)) if settings.text else None
-        self._vectors = Vectors(settings) if settings.dims else None
+        self._vectors = _vectors(settings) if settings.dims else None
         self._ranking = Ranking(self._text, self._vectors)
         self._expiries = Expiries(self._timing, self._write_expiries)
         self._upkeep = Upkeep(self._keep_up)
@@ -393,3 +390,10 @@ class PostgresItems(Items):
             self._db.read(analyze_if_grown)
         if self._vectors is not None:
             self._vectors.keep_up(self._db, lambda: self._upkeep.goes_on)
+
+
+def _vectors(settings: IndexSettings) -> Vectors:
+    # It brings NumPy, which only those who have vectors are to wait for.
+    from stateroom.drivers.postgres.vectors import Vectors
+
+    return Vectors(settings)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Final
 
 from stateroom.drivers.postgres.pgvector import Dialect, encoded
-from stateroom.drivers.postgres.scope import Scope
 from stateroom.drivers.postgres.session import CLOCK, LIVE, Session
+from stateroom.drivers.postgres.target import Target
 from stateroom.drivers.postgres.text_search import Scored
-from stateroom.drivers.postgres.where import Condition
 
-__all__ = ["ORDER", "Target", "best_of_items", "exact"]
+__all__ = ["ORDER", "best_of_items", "exact"]
 
 ORDER: Final = "v.score desc, v.updated_at desc, v.revision desc"
 """The order of a result: the best score first, ties by the latest put."""
@@ -44,38 +40,6 @@ _BEST_OF_ALL = """
 ) v left join stateroom.item i on i.address = v.address and i.revision = v.revision and {LIVE}
 order by {ORDER}
 """
-
-
-class Target(NamedTuple):
-    """What a search by vector is for: the live items of ``scope`` that match ``condition``.
-
-    Whoever searches may leave out what scores below ``least``.
-    """
-
-    scope: Scope
-    condition: Condition | None
-    vector: NDArray[np.float32]
-    least: float | None
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether every item is meant."""
-        return self.scope.is_all and self.condition is None
-
-    @property
-    def where(self) -> str:
-        """The condition on live items ``i``, in a statement that begins with ``CLOCK``."""
-        return f"{self.matches} and {LIVE}"
-
-    @property
-    def matches(self) -> str:
-        """The condition on items ``i``, whether live or not."""
-        return f"{self.scope.sql} and {'true' if self.condition is None else self.condition.sql}"
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of ``matches``."""
-        return {**self.scope.parameters, **({} if self.condition is None else self.condition.parameters)}
 
 
 def exact(session: Session, dialect: Dialect, target: Target, limit: int, *, several: bool) -> list[Scored]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from stateroom.contract.items import Query
-from stateroom.drivers.postgres.nearest import Target
 from stateroom.drivers.postgres.rows import Found
 from stateroom.drivers.postgres.scope import Scope
 from stateroom.drivers.postgres.session import Session
+from stateroom.drivers.postgres.target import Target
 from stateroom.drivers.postgres.text import TextIndex
 from stateroom.drivers.postgres.text_search import Scored, search_text
-from stateroom.drivers.postgres.vectors import Vectors
 from stateroom.drivers.postgres.where import Condition
 from stateroom.search.fusion import fuse, pool_size
+
+if TYPE_CHECKING:
+    from stateroom.drivers.postgres.vectors import Vectors
 
 __all__ = ["Asked", "Ranked", "Ranking"]
 

@@ -16,7 +16,7 @@ from stateroom.contract.items import Put
 from stateroom.drivers.postgres import hnsw
 from stateroom.drivers.postgres.arrays import bigints, byteas, integers, uuids
 from stateroom.drivers.postgres.database import Database
-from stateroom.drivers.postgres.nearest import Target, best_of_items, exact
+from stateroom.drivers.postgres.nearest import best_of_items, exact
 from stateroom.drivers.postgres.pgvector import (
     MAX_COLUMN_DIMS,
     Dialect,
@@ -28,6 +28,7 @@ from stateroom.drivers.postgres.pgvector import (
 )
 from stateroom.drivers.postgres.rows import address_of
 from stateroom.drivers.postgres.session import Session
+from stateroom.drivers.postgres.target import Target
 from stateroom.drivers.postgres.text_search import Scored
 from stateroom.errors import Misconfigured
 from stateroom.model.item import Record
