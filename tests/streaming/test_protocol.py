@@ -61,9 +61,8 @@ def test_every_channel_is_fed(told: list[dict[str, Any]]) -> None:
 
 def test_every_event_has_a_namespace_and_a_time_in_milliseconds(told: list[dict[str, Any]]) -> None:
     times = [event["params"]["timestamp"] for event in told]
-    # Not in order: LangGraph takes the time when it makes an event, and hands on what comes of it before.
+    # In no order: LangGraph reads the wall clock, and says that its times may go back.
     assert all(1_700_000_000_000 < time < 10_000_000_000_000 for time in times)
-    assert max(times) - min(times) < 60_000
     assert all(isinstance(event["params"]["namespace"], list) for event in told)
 
 
